@@ -1,0 +1,3 @@
+module servingstack.tools/kwok
+
+go 1.26.0

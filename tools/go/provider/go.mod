@@ -1,0 +1,3 @@
+module servingstack.tools/provider
+
+go 1.26.0

@@ -1,0 +1,3 @@
+module servingstack.tools/sloth
+
+go 1.26.0
