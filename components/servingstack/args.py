@@ -1,0 +1,430 @@
+"""The input: what a model server must achieve, said once, the same from YAML, Pulumi config and Python.
+
+Only `name`, `model` and `target` are required. `None` means "decide for me"; what was decided is printed by the plan
+under `assumed`. Everything here is plain (no Pulumi inputs): these values decide what exists. What is only handed on
+to a resource (a kubeconfig, a token) belongs to the option's `Existing`.
+
+Trap: fields nobody sets must stay unset. The lock file's key is a hash of the args *as written*, so a validator here
+never fills a field in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from servingstack.engines.vllm import VllmSettings
+from servingstack.errors import InvalidInput, from_pydantic
+from servingstack.units import Count, Duration, GpuId, Size
+
+Precision = Literal["auto", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "mxfp4"]
+Option = Literal["auto", "kubernetes"]
+"""The options that this release can provision. Each has a folder under `targets/`."""
+
+_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=False)
+
+
+class SecretKey(BaseModel):
+    """A key of a secret that exists already, where the stack runs. Never the secret itself."""
+
+    model_config = _CONFIG
+    name: str = Field(min_length=1, max_length=253)
+    """Name of the existing secret."""
+    key: str = Field(default="token", min_length=1)
+    """Key inside it. Default `token`."""
+
+
+class ModelArgs(BaseModel):
+    """Which model, from where, at which precision."""
+
+    model_config = _CONFIG
+    id: str = Field(min_length=1, max_length=200)
+    """Model id, as on the Hugging Face hub: `meta-llama/Llama-3.1-70B-Instruct`. In the catalog, or with `config`."""
+    source: str = Field(default="hf", pattern=r"^(hf|pvc://[a-z0-9][a-z0-9.-]*(/.*)?)$")
+    """Where the weights come from: `hf` (the hub) or `pvc://<claim>/<path>` (a volume that has them). Default `hf`."""
+    revision: str | None = Field(default=None, pattern=r"^[0-9A-Za-z._/-]+$")
+    """Commit or tag of the repository. Default: the hub's main branch, which may move."""
+    precision: Precision = "auto"
+    """Precision of the weights. Default `auto`: what the repository holds, or a lower one the GPU can run if only that fits."""
+    max_model_len: int | None = Field(default=None, ge=1)
+    """Longest prompt plus answer, tokens. Default: the smallest power of two that holds the traffic twice over, at most the model's own."""
+    token_secret: SecretKey | None = None
+    """Existing secret with the hub token; a gated model needs one. Default: none."""
+    task: Literal["generate", "embed", "classify", "other"] | None = None
+    """What the model does. Default: the catalog's row, else `generate`."""
+    gated: bool | None = None
+    """Whether the repository asks for a licence to be accepted. Default: the catalog's row, else no."""
+    config: Mapping[str, Any] | None = None
+    """Keys of the model's Hugging Face config.json, for a model outside the catalog. Default: the catalog's row."""
+    parameters: Count | None = Field(default=None, gt=0)
+    """Number of parameters, `8B` or plain. Default: by formula from the architecture."""
+    active_parameters: Count | None = Field(default=None, gt=0)
+    """Parameters used per token, for mixtures of experts. Default: by formula."""
+    weight_bytes: Size | None = Field(default=None, gt=0)
+    """Size of the weights as stored, with a unit (`16GB`). Default: parameters x bytes of the precision."""
+
+
+class SloArgs(BaseModel):
+    """What users of the model must see. Percentiles are over 30 days."""
+
+    model_config = _CONFIG
+    ttft_p50: Duration | None = None
+    """Median time to first token. Default: none asked."""
+    ttft_p95: Duration | None = None
+    """Time to first token that 95 % of the requests keep. Default: none asked."""
+    ttft_p99: Duration | None = None
+    """Time to first token that 99 % of the requests keep. Default: none asked."""
+    tpot_p50: Duration | None = None
+    """Median time per output token after the first. Default: none asked."""
+    tpot_p95: Duration | None = None
+    """Time per output token that 95 % of the requests keep. Default: none asked."""
+    tpot_p99: Duration | None = None
+    """Time per output token that 99 % of the requests keep. Default: none asked."""
+    latency_p50: Duration | None = None
+    """Median time of a whole request. Default: none asked."""
+    latency_p95: Duration | None = None
+    """Time of a whole request that 95 % of the requests keep. Default: none asked."""
+    latency_p99: Duration | None = None
+    """Time of a whole request that 99 % of the requests keep. Default: none asked."""
+    availability: float = Field(default=99.9, gt=0, lt=100)
+    """Share of requests answered without a server error, percent over 30 days. Default 99.9."""
+
+    @model_validator(mode="after")
+    def _percentiles_rise(self) -> Self:
+        for kind in ("ttft", "tpot", "latency"):
+            asked = [(p, getattr(self, f"{kind}_{p}")) for p in ("p50", "p95", "p99")]
+            given = [(p, value) for p, value in asked if value is not None]
+            for (low, smaller), (high, larger) in zip(given, given[1:], strict=False):
+                if smaller > larger:
+                    raise ValueError(
+                        f"{kind}_{low} at most {kind}_{high} | Raise {kind}_{high} or lower {kind}_{low}."
+                    )
+        return self
+
+
+class TrafficArgs(BaseModel):
+    """How much load, of what shape. At most one of the three rates."""
+
+    model_config = _CONFIG
+    kind: Literal["online", "batch", "experiment"] = "online"
+    """`online` waits for answers; `batch` has a deadline and no latency SLO; `experiment` may be cold. Default `online`."""
+    requests_per_second: float | None = Field(default=None, gt=0)
+    """Mean rate of requests, 1/s. Default 1 if no rate is given."""
+    output_tokens_per_second: float | None = Field(default=None, gt=0)
+    """Mean rate of generated tokens, 1/s, instead of requests."""
+    concurrent_users: float | None = Field(default=None, gt=0)
+    """Requests in flight at the mean, instead of a rate."""
+    peak_requests_per_second: float | None = Field(default=None, gt=0)
+    """Highest rate of requests, 1/s. Default: twice the mean."""
+    input_tokens: int = Field(default=1024, ge=1)
+    """Mean length of a prompt, tokens. Default 1024."""
+    output_tokens: int = Field(default=256, ge=1)
+    """Mean length of an answer, tokens. Default 256."""
+    shared_prefix_tokens: int = Field(default=0, ge=0)
+    """Tokens at the start of every prompt that are the same, served from the prefix cache. Default 0."""
+    ramp: Duration | None = None
+    """How long the traffic takes from the mean to the peak. Default 5m."""
+    deadline: Duration | None = None
+    """For `batch`: how long a request may wait in all. Default: none."""
+
+    @model_validator(mode="after")
+    def _relations(self) -> Self:
+        rates = ("requests_per_second", "output_tokens_per_second", "concurrent_users")
+        given = [name for name in rates if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"one rate of {', '.join(rates)} | Keep one of {', '.join(given)}.")
+        mean, peak = self.requests_per_second, self.peak_requests_per_second
+        if mean is not None and peak is not None and peak < mean:
+            raise ValueError(f"peak_requests_per_second of at least {mean:g} | Raise the peak or lower the mean.")
+        if self.shared_prefix_tokens >= self.input_tokens:
+            raise ValueError(
+                f"shared_prefix_tokens below input_tokens ({self.input_tokens}) | A prompt is more than its prefix."
+            )
+        if self.deadline is not None and self.kind != "batch":
+            raise ValueError("deadline only with kind: batch | Use slo.latency_p95 for online traffic.")
+        return self
+
+
+class NodeArgs(BaseModel):
+    """One kind of GPU node of a cluster that exists."""
+
+    model_config = _CONFIG
+    accelerator: GpuId
+    """GPU of the node, any case, aliases allowed."""
+    gpus: int = Field(ge=1, le=16)
+    """GPUs per node."""
+    count: int = Field(ge=1)
+    """Nodes of this kind, or the most that its autoscaler adds."""
+    cpu: float = Field(gt=0)
+    """CPU cores that pods can have on a node (allocatable)."""
+    memory: Size = Field(gt=0)
+    """Memory that pods can have on a node (allocatable), with a unit."""
+    form: Literal["sxm", "pcie", "nvl"] | None = None
+    """Board of the GPU, which sets its bandwidth and link. Default: the catalog's most common."""
+    hourly_price: float | None = Field(default=None, ge=0)
+    """What a node costs, USD per hour. Default: a reference price per GPU, labelled so."""
+    selector: Mapping[str, str] | None = None
+    """Labels that select these nodes. Default: none; the GPU request alone places the pod."""
+    zones: int = Field(default=1, ge=1)
+    """Zones over which the nodes are spread. Default 1."""
+    scale_from_zero: bool = False
+    """Whether a node must first be started by an autoscaler, which adds to a cold start. Default no."""
+
+
+class HardwareArgs(BaseModel):
+    """What hardware may be used, and how much. All optional."""
+
+    model_config = _CONFIG
+    accelerators: tuple[GpuId, ...] | None = Field(default=None, min_length=1)
+    """GPUs that may be used. Default: every GPU the target has."""
+    instance_type: str | None = None
+    """One instance type only. Default: the cheapest that meets the demands."""
+    gpus_per_replica: int | None = Field(default=None, ge=1)
+    """GPUs of one replica. Default: the fewest that fit and keep the SLO."""
+    max_gpus: int | None = Field(default=None, ge=1)
+    """Most GPUs at any moment, the surge of a rollout included. Default: no limit but the nodes."""
+    spot: Literal["never", "prefer", "only"] = "never"
+    """Whether interruptible capacity may be used. Default `never`."""
+    max_hourly_cost: float | None = Field(default=None, gt=0)
+    """Most that the stack may cost at its peak, USD per hour. Default: no limit."""
+    prices: Mapping[str, float] | None = None
+    """Own or committed prices, USD per hour by instance type or GPU id. Default: the catalog's on-demand price."""
+    nodes: tuple[NodeArgs, ...] | None = Field(default=None, min_length=1)
+    """The GPU nodes of a cluster that exists. Default: not known; any GPU of `accelerators` is taken to be there."""
+    cpu_request: float | None = Field(default=None, gt=0)
+    """CPU cores requested by a replica. Default: from the number of GPUs."""
+    memory_request: Size | None = Field(default=None, gt=0)
+    """Host memory requested by a replica, with a unit. Default: from weights, ranks and shared memory."""
+    memory_limit: Size | None = Field(default=None, gt=0)
+    """Host memory limit of a replica, with a unit. Default: the request."""
+
+    @model_validator(mode="after")
+    def _limit_holds_request(self) -> Self:
+        if self.memory_request and self.memory_limit and self.memory_limit < self.memory_request:
+            raise ValueError("memory_limit of at least memory_request | Raise the limit or lower the request.")
+        return self
+
+
+class KubernetesArgs(BaseModel):
+    """A cluster that exists: where in it the stack lives, and what it has."""
+
+    model_config = _CONFIG
+    namespace: str = Field(default="serving", pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+    """Namespace of the stack. Default `serving`."""
+    create_namespace: bool = True
+    """Whether the stack creates and owns the namespace, with pod security `restricted`. Default yes."""
+    prometheus: str = Field(default="http://prometheus-operated.monitoring.svc:9090", pattern=r"^https?://\S+$")
+    """Address of the Prometheus that KEDA asks. Default: the operator's own service in `monitoring`."""
+    prometheus_auth: str | None = None
+    """Name of a KEDA TriggerAuthentication in the namespace, for a Prometheus that asks for one. Default: none."""
+    monitoring_namespace: str = "monitoring"
+    """Namespace of Prometheus and Grafana; they may reach the metrics ports. Default `monitoring`."""
+    monitor_labels: Mapping[str, str] | None = None
+    """Labels that the Prometheus operator selects monitors and rules by. Default: none."""
+    weights_storage_class: str | None = None
+    """Storage class of the volume that keeps weights between starts. Default: none, each pod downloads to its own disk."""
+    weights_access_mode: Literal["ReadWriteOnce", "ReadWriteMany"] = "ReadWriteMany"
+    """Access mode of that volume; `ReadWriteOnce` ties all replicas to one node. Default `ReadWriteMany`."""
+    ingress_namespace: str | None = None
+    """Namespace from which clients come, for the network policy. Default: any namespace of the cluster."""
+    topology_key: str = "topology.kubernetes.io/zone"
+    """Node label over which replicas are spread. Default: the zone."""
+    prepull_images: bool = True
+    """Whether a DaemonSet keeps the engine's image on every GPU node. Default yes."""
+
+
+class TargetArgs(BaseModel):
+    """Where it runs."""
+
+    model_config = _CONFIG
+    option: Option = "auto"
+    """How it is provisioned. Default `auto`: the cheapest option that meets the demands."""
+    cloud: Literal["auto", "aws", "gcp", "azure"] | None = None
+    """Cloud that the nodes are priced by. Default: none, a reference price is used and labelled so."""
+    region: str | None = None
+    """Region of that cloud. Default: its cheapest in the catalog."""
+    kubernetes: KubernetesArgs = KubernetesArgs()
+    """Settings of the `kubernetes` option."""
+
+
+class AutoEngine(BaseModel):
+    """Let the planner choose the engine."""
+
+    model_config = _CONFIG
+    kind: Literal["auto"] = "auto"
+
+
+EngineArgs = Annotated[AutoEngine | VllmSettings, Field(discriminator="kind")]
+
+
+class ScalingArgs(BaseModel):
+    """How many replicas, and when that changes. Always by queue depth, never by CPU or memory."""
+
+    model_config = _CONFIG
+    min_replicas: int | None = Field(default=None, ge=0)
+    """Fewest replicas. Default: what the mean traffic and the warm capacity need, at least 1."""
+    max_replicas: int | None = Field(default=None, ge=1)
+    """Most replicas. Default: what the peak needs, plus a margin."""
+    scale_to_zero_after: Duration | None = None
+    """Idle time after which no replica is kept; goes with `min_replicas: 0`. Default: never."""
+    hold: Duration | None = None
+    """How long the front door holds a request while a replica starts from zero. Default: the planned cold start."""
+    queue_depth: int | None = Field(default=None, ge=1)
+    """Waiting requests per replica at which another is added. Default: from the SLO's budget for waiting."""
+    scale_in_delay: Duration | None = None
+    """How long the load must be low before a replica is taken away, at most 1h. Default: the cold start, at least 5m."""
+
+    @model_validator(mode="after")
+    def _relations(self) -> Self:
+        low, high = self.min_replicas, self.max_replicas
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"min_replicas at most max_replicas ({high}) | Lower min_replicas or raise max_replicas.")
+        if (low == 0) != (self.scale_to_zero_after is not None):
+            raise ValueError(
+                "min_replicas: 0 and scale_to_zero_after together, or neither | Add the other, or remove the one."
+            )
+        if self.scale_in_delay is not None and self.scale_in_delay.total_seconds() > 3600:
+            raise ValueError("scale_in_delay of at most 1h (Kubernetes' own limit) | Shorten it.")
+        return self
+
+
+class RolloutArgs(BaseModel):
+    """How a change reaches the replicas."""
+
+    model_config = _CONFIG
+    surge: bool | None = None
+    """Whether a rollout may start one replica more than planned. Default: only at one replica, which must not go away."""
+
+
+class AlertArgs(BaseModel):
+    """Who hears of a broken objective."""
+
+    model_config = _CONFIG
+    labels: Mapping[str, str] | None = None
+    """Labels on every alert, for the routes of your Alertmanager. Default: none."""
+    runbook_base_url: str = "https://servingstack.dev/runbooks"
+    """Base of the `runbook_url` of every alert."""
+
+
+class ObservabilityArgs(BaseModel):
+    """Dashboards, alerts and objectives."""
+
+    model_config = _CONFIG
+    dashboards: bool = True
+    """Whether a dashboard is provisioned. Default yes."""
+    alerts: AlertArgs | None = AlertArgs()
+    """Alerts; null for none. Default: on."""
+
+
+class ServingStackArgs(BaseModel):
+    """What a model server must achieve. Only `name`, `model` and `target` are required."""
+
+    model_config = _CONFIG
+    name: str = Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")
+    """Name of the stack: lower case letters, digits and hyphens, at most 40."""
+    model: ModelArgs
+    """Which model."""
+    target: TargetArgs
+    """Where it runs."""
+    slo: SloArgs = SloArgs()
+    """What its users must see. Default: availability alone."""
+    traffic: TrafficArgs = TrafficArgs()
+    """How much load. Default: one request per second of 1024 tokens in and 256 out."""
+    hardware: HardwareArgs = HardwareArgs()
+    """What hardware may be used. Default: any."""
+    engine: EngineArgs = AutoEngine()
+    """The model server and its settings. Default: the planner chooses."""
+    scaling: ScalingArgs = ScalingArgs()
+    """How many replicas. Default: from traffic and SLO."""
+    warm: int | Literal["auto"] = "auto"
+    """Replicas kept ready beyond what the mean traffic needs. Default `auto`: from ramp and cold start."""
+    request_timeout: Duration | None = None
+    """Longest time of a whole unstreamed request, and of a stream's first byte and idle gap. Default 30s."""
+    stream_timeout: Duration | None = None
+    """Longest time of a whole streamed request. Default: ten times the request timeout, at least 10m."""
+    exposure: Literal["private", "internal", "public"] = "private"
+    """Who can reach it: the cluster, the network, or everyone. Default `private`."""
+    api_key_secret: SecretKey | None = None
+    """Existing secret with the API key that callers must send. Default: none, the network policy alone guards it."""
+    rollout: RolloutArgs = RolloutArgs()
+    """How a change reaches the replicas."""
+    observability: ObservabilityArgs = ObservabilityArgs()
+    """Dashboards, alerts and objectives. Default: all on."""
+    labels: Mapping[str, str] | None = None
+    """Labels on every resource. Default: none but the product's own."""
+    overrides: Mapping[str, Mapping[str, Any]] | None = None
+    """Last resort: properties merged into a child by its role, `{deployment: {metadata: {annotations: ...}}}`. Managed fields are refused."""
+
+    @field_validator("name", mode="before")
+    @classmethod
+    def _name_is_plain(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            raise TypeError("a plain string; a Pulumi Output decides nothing | Use a plain name.")
+        # A Service called vllm makes the kubelet inject VLLM_PORT=tcp://..., which vLLM reads as its own setting.
+        if value == "vllm" or value.startswith("vllm-"):
+            raise ValueError("a name that does not begin with `vllm`, whose Service would inject VLLM_PORT | Rename it.")
+        return value
+
+    @model_validator(mode="after")
+    def _relations(self) -> Self:
+        if self.traffic.kind == "batch" and (asked := latency_objectives(self.slo)):
+            raise ValueError(f"no latency objective with traffic.kind: batch | Remove slo.{asked[0]}, or use kind: online.")
+        timeout, stream = self.request_timeout, self.stream_timeout
+        if timeout is not None and stream is not None and stream < timeout:
+            raise ValueError("stream_timeout of at least request_timeout | Raise stream_timeout.")
+        return self
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any] | ServingStackArgs) -> ServingStackArgs:
+        """A document as args. Raises `InvalidInput` with every violation."""
+        if isinstance(document, ServingStackArgs):
+            return document
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            raise from_pydantic(error, known_fields(cls)) from None
+
+    def key(self) -> str:
+        """Hash of the args as written: unset fields are left out, so a new default does not change it."""
+        written = self.model_dump(mode="json", exclude_unset=True)
+        text = json.dumps(written, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def latency_objectives(slo: SloArgs) -> list[str]:
+    """The latency objectives that are asked for, by field name."""
+    return [name for name in SloArgs.model_fields if name != "availability" and getattr(slo, name) is not None]
+
+
+def known_fields(model: type[BaseModel], prefix: str = "") -> dict[str, list[str]]:
+    """Field names by the path of their object, for "did you mean"."""
+    known = {prefix: list(model.model_fields)}
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        for candidate in (inner, *getattr(inner, "__args__", ())):
+            if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+                known |= known_fields(candidate, f"{prefix}.{name}" if prefix else name)
+    return known
+
+
+__all__ = [
+    "AlertArgs",
+    "AutoEngine",
+    "HardwareArgs",
+    "InvalidInput",
+    "KubernetesArgs",
+    "ModelArgs",
+    "NodeArgs",
+    "ObservabilityArgs",
+    "RolloutArgs",
+    "ScalingArgs",
+    "SecretKey",
+    "ServingStackArgs",
+    "SloArgs",
+    "TargetArgs",
+    "TrafficArgs",
+]

@@ -1,0 +1,115 @@
+"""What goes wrong, said the same way everywhere: the field's path, the value given, what is allowed, what to do.
+
+Two kinds, never mixed: `InvalidInput` (the document is wrong, exit 2) and `Infeasible` (the document is right, but
+no plan meets it, exit 1). Both carry data, so that the command line can print them as text or as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One thing wrong with the input."""
+
+    path: str
+    """Dotted path of the field, as in the YAML document: `slo.ttft_p95`, `hardware.accelerators[1]`."""
+    value: Any
+    """The value given; `None` for a missing field. Never a secret."""
+    allowed: str
+    """What is allowed there, in words or as a list of values."""
+    fix: str
+    """What to do about it."""
+
+    def __str__(self) -> str:
+        given = "nothing" if self.value is None else repr(self.value)
+        return f"{self.path}: got {given}; allowed: {self.allowed}. {self.fix}"
+
+
+class InvalidInput(ValueError):
+    """The input is wrong. Holds every violation found, not only the first."""
+
+    def __init__(self, violations: Iterable[Violation]) -> None:
+        self.violations: tuple[Violation, ...] = tuple(violations)
+        count = len(self.violations)
+        heading = f"{count} problem{'s' if count != 1 else ''} in the input:"
+        super().__init__("\n".join([heading, *(f"  {violation}" for violation in self.violations)]))
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The smallest change that would make an infeasible demand feasible."""
+
+    change: str
+    """In the input's own words: `slo.ttft_p95: 900ms`."""
+    consequence: str
+    """What it costs or gives."""
+
+
+class Infeasible(ValueError):
+    """No plan meets the demands. Names the limit that binds and the nearest changes that would help."""
+
+    def __init__(self, binding: str, nearest: Sequence[Nearest] = (), considered: Sequence[str] = ()) -> None:
+        self.binding = binding
+        self.nearest: tuple[Nearest, ...] = tuple(nearest)
+        self.considered: tuple[str, ...] = tuple(considered)
+        lines = [f"no plan meets this: {binding}"]
+        lines += [f"  would work: {item.change} ({item.consequence})" for item in self.nearest]
+        lines += [f"  considered: {item}" for item in self.considered]
+        super().__init__("\n".join(lines))
+
+
+def dotted(location: Iterable[int | str]) -> str:
+    """A pydantic error location as a path a reader finds in the document."""
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
+    return path or "(document)"
+
+
+_FIXES = {
+    "extra_forbidden": "Remove it, or correct its spelling.",
+    "missing": "Add it.",
+    "frozen_instance": "Make a changed copy instead of assigning.",
+}
+
+
+def from_pydantic(error: ValidationError, known: dict[str, list[str]] | None = None) -> InvalidInput:
+    """Turn pydantic's report into violations.
+
+    `known` maps the path of an object to its field names, for "did you mean"."""
+    from difflib import get_close_matches
+
+    violations: list[Violation] = []
+    for item in error.errors(include_url=False):
+        path = dotted(_without_union_tags(item["loc"]))
+        value = None if item["type"] == "missing" else item["input"]
+        allowed, fix = item["msg"], _FIXES.get(item["type"], "Correct the value.")
+        if "|" in allowed:  # our own validators say "allowed | fix"
+            allowed, fix = (part.strip() for part in allowed.removeprefix("Value error, ").split("|", 1))
+        if item["type"] == "extra_forbidden":
+            parent, _, field = path.rpartition(".")
+            names = (known or {}).get(parent, [])
+            close = get_close_matches(field, names, n=1)
+            allowed = f"one of {', '.join(names)}" if names else "no such field here"
+            fix = f"Did you mean `{close[0]}`?" if close else fix
+        violations.append(Violation(path, _printable(value), allowed, fix))
+    return InvalidInput(violations)
+
+
+def _without_union_tags(location: tuple[int | str, ...]) -> list[int | str]:
+    """Pydantic inserts the union's tag (`engine.vllm.dtype`); the document has no such level."""
+    return [part for index, part in enumerate(location) if not (index == 1 and location[0] == "engine")]
+
+
+def _printable(value: Any) -> Any:
+    """Long values and whole objects say little in an error line."""
+    if isinstance(value, dict):
+        return f"an object with {', '.join(map(str, value))}" if value else "an empty object"
+    text = str(value)
+    return value if len(text) <= 80 else text[:77] + "..."

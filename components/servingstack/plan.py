@@ -1,0 +1,498 @@
+"""The plan: every decision, as one frozen value that renders to JSON, is locked, reviewed and compared.
+
+The planner makes it, the shell only reads it. Units are in the names: `_s`, `_ms`, `_bytes`, `_usd`. vLLM's own names
+are used for its settings.
+
+Trap: a locked plan is rendered as it stands by a later release, so a field is only ever added, and with a default that
+reproduces the old rendering.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Estimate(BaseModel):
+    """A number with its band and its source; no estimate stands without them."""
+
+    model_config = _CONFIG
+    value: float
+    low: float
+    """Lower end of the error band."""
+    high: float
+    """Upper end of the error band."""
+    source: str
+    """What it comes from: the model's name, or a measured point."""
+
+
+# ---- container: what the engine says about itself, read by every target ------------------------------------------
+
+
+class Flag(BaseModel):
+    """One setting of the engine. An option's data says how it is delivered: as an argument, as an environment variable."""
+
+    model_config = _CONFIG
+    name: str
+    """The engine's own name, with hyphens and no leading ones: `max-model-len`."""
+    value: str | None = None
+    """None for a switch."""
+
+
+class EnvVar(BaseModel):
+    """One environment variable: a literal, or a reference to a secret that exists."""
+
+    model_config = _CONFIG
+    name: str
+    value: str | None = None
+    secret_name: str | None = None
+    secret_key: str | None = None
+
+
+class WarmUp(BaseModel):
+    """Requests that are sent before a replica takes traffic; counted nowhere."""
+
+    model_config = _CONFIG
+    path: str
+    body: dict[str, Any]
+    requests: int
+    timeout_s: float
+
+
+class Container(BaseModel):
+    """The engine's container, without any cloud's words."""
+
+    model_config = _CONFIG
+    image: str
+    """By digest: `name@sha256:...`."""
+    image_family: str
+    """Which build of the engine: `upstream` for the project's own image."""
+    command: tuple[str, ...]
+    """Exec form, up to where the flags begin."""
+    flags: tuple[Flag, ...]
+    env: tuple[EnvVar, ...]
+    port: int
+    metrics_path: str
+    health_path: str
+    """Answers 200 once the engine can serve."""
+    cache_path: str
+    """Directory for weights and compiled kernels; must be writable and large."""
+    model_path: str | None = None
+    """Where a volume with the weights is mounted, when they do not come from the hub."""
+    writable_paths: tuple[str, ...] = ()
+    """Other directories that must be writable."""
+    user_id: int = 1000
+    """Unprivileged user that the image can run as."""
+    warm_up: WarmUp
+    public_paths: tuple[str, ...]
+    """Paths that clients may call; all others stay closed."""
+    protocol: Literal["openai"] = "openai"
+
+
+# ---- decisions --------------------------------------------------------------------------------------------------
+
+
+class MemoryBar(BaseModel):
+    """How one GPU's memory is filled, bytes."""
+
+    model_config = _CONFIG
+    total: int
+    """What the driver reports."""
+    weights: int
+    kv_cache: int
+    overhead: int
+    """Activations, CUDA graphs, communication buffers, CUDA context."""
+    reserved: int
+    """Left outside gpu_memory_utilization."""
+
+
+class Architecture(BaseModel):
+    """What runs, on what."""
+
+    model_config = _CONFIG
+    option: str
+    cloud: str | None
+    region: str | None
+    model: str
+    """Model id, as clients name it."""
+    task: str
+    engine: str
+    engine_version: str
+    accelerator: str
+    """GPU id of the catalog."""
+    accelerator_form: str
+    instance_type: str | None
+    """None on a cluster whose nodes are not known by type."""
+    gpus_per_replica: int
+    gpus_per_node: int
+    tensor_parallel_size: int
+    pipeline_parallel_size: int
+    precision: str
+    """Precision of the weights as served."""
+    quantization: str | None = None
+    """The engine's name for it, when the engine must be told."""
+    dtype: str
+    """Precision of activations: `bfloat16` or `half`."""
+    kv_cache_dtype: str
+    max_model_len: int
+    gpu_memory_utilization: float
+    kv_cache_tokens: int
+    """Tokens of all sequences together that one replica can hold."""
+    weight_bytes: int
+    memory_per_gpu: MemoryBar
+    cpu_request: float
+    """Cores per replica."""
+    memory_request_bytes: int
+    memory_limit_bytes: int
+    shared_memory_bytes: int
+    disk_bytes: int
+    """Scratch and weights on the node's disk, per replica."""
+    why: str
+    """The decision in a sentence."""
+
+
+class CurvePoint(BaseModel):
+    """One batch size of the latency-throughput curve of a replica."""
+
+    model_config = _CONFIG
+    batch_size: int
+    ttft_ms: float
+    """Of a prompt that arrives while this many sequences decode, without waiting in the queue."""
+    tpot_ms: float
+    output_tokens_per_s: float
+    requests_per_s: float
+    within_slo: bool
+
+
+class Batching(BaseModel):
+    """How requests share a GPU. Never one at a time."""
+
+    model_config = _CONFIG
+    kind: Literal["continuous", "dynamic"]
+    max_num_seqs: int
+    """Most sequences in a batch: the largest that keeps the SLO and fits the KV cache."""
+    max_num_batched_tokens: int
+    queue_delay_ms: float
+    """How long a request waits for company; 0 with continuous batching."""
+    prefix_caching: bool
+    chunked_prefill: bool
+    curve: tuple[CurvePoint, ...]
+    limited_by: str
+    """What stops the batch from growing: an objective, the KV cache, the engine's own limit."""
+
+
+class ColdStart(BaseModel):
+    """How long a replica takes from nothing to ready, seconds, part by part."""
+
+    model_config = _CONFIG
+    node_s: float
+    image_s: float
+    weights_s: float
+    engine_s: float
+    """Framework start, compilation, CUDA graphs, warm-up."""
+    total_s: float
+
+
+class Scaling(BaseModel):
+    """How many replicas, and when that changes."""
+
+    model_config = _CONFIG
+    autoscaled: bool
+    """False when min and max are equal; then the workload owns its replica count."""
+    min_replicas: int
+    max_replicas: int
+    mean_replicas: int
+    """What the mean traffic needs."""
+    peak_replicas: int
+    """What the peak needs."""
+    warm_replicas: int
+    """Ready beyond what the mean traffic needs; part of min_replicas."""
+    surge_replicas: int
+    """More that a rollout may start for a while."""
+    placeholder_pods: int
+    """Low-priority pods that keep GPU nodes started for the next replicas."""
+    metric: str
+    """Signal id, always queue depth or the nearest that the option has."""
+    threshold: float
+    """Waiting requests per replica."""
+    threshold_arithmetic: str
+    fallback_replicas: int
+    """Kept when the metric cannot be read."""
+    scale_out_window_s: int
+    scale_in_delay_s: int
+    scale_in_period_s: int
+    """At most one replica is taken away per such period."""
+    scale_to_zero_after_s: int | None
+    hold_s: int | None
+    """How long the front door holds a request while a replica starts from zero."""
+    cold_start: ColdStart
+
+
+class Timeouts(BaseModel):
+    """Every time limit on the serving path, seconds, and who enforces it."""
+
+    model_config = _CONFIG
+    request_s: int
+    """Whole unstreamed request; first byte and idle gap of a stream."""
+    stream_s: int
+    """Whole streamed request."""
+    queue_s: int
+    """Longest wait in the front door's queue."""
+    enforced_by: str
+    startup_s: int
+    """Until a new replica must be ready; the progress deadline and await timeout are longer."""
+    drain_s: int
+    """For requests in flight when a replica is asked to stop."""
+    grace_s: int
+    """Until a stopping replica is killed; above drain_s."""
+
+
+class Rollout(BaseModel):
+    """How a change reaches the replicas. Never all at once."""
+
+    model_config = _CONFIG
+    strategy: Literal["rolling"]
+    max_surge: int
+    max_unavailable: int
+    progress_deadline_s: int
+
+
+class FrontDoor(BaseModel):
+    """The proxy before the replicas: time limits, a bounded queue, an allow-list, the API key, draining."""
+
+    model_config = _CONFIG
+    image: str
+    replicas: int
+    port: int
+    stats_port: int
+    max_concurrent: int
+    """Requests in flight per engine replica before the queue; the engine's batch plus its own queue."""
+    max_queue: int
+    """Waiting requests; above it the answer is 429."""
+    api_key_secret_name: str | None = None
+    api_key_secret_key: str | None = None
+
+
+class Objective(BaseModel):
+    """One service level objective."""
+
+    model_config = _CONFIG
+    id: str
+    """`availability`, `ttft_p95`, `tpot_p95`, `latency_p99`, ..."""
+    percent: float
+    """Share of requests that must be good, percent."""
+    threshold_ms: float | None
+    """Above it a request is bad; None for availability."""
+    histogram_edge_s: float | None = None
+    """The engine's histogram edge used for it, at or above the threshold; None for availability."""
+    window_days: int = 30
+
+
+class Signal(BaseModel):
+    """Something that is watched, in this target's own words."""
+
+    model_config = _CONFIG
+    id: str
+    title: str
+    unit: str
+    query: str
+    """In the target's own query language."""
+    queries: dict[str, str] = Field(default_factory=dict[str, str])
+    """More series on the same panel, by legend."""
+
+
+class Alert(BaseModel):
+    """One alert: its expression, how long it must hold, who should wake."""
+
+    model_config = _CONFIG
+    name: str
+    severity: Literal["page", "ticket"]
+    expression: str
+    for_s: int
+    summary: str
+    runbook_url: str
+
+
+class Unavailable(BaseModel):
+    """A signal that this target cannot deliver, and why."""
+
+    model_config = _CONFIG
+    signal: str
+    reason: str
+
+
+class RecordingRule(BaseModel):
+    """A precomputed series."""
+
+    model_config = _CONFIG
+    record: str
+    expression: str
+    labels: dict[str, str] = Field(default_factory=dict[str, str])
+
+
+class Monitoring(BaseModel):
+    """What is watched, promised and alerted on."""
+
+    model_config = _CONFIG
+    objectives: tuple[Objective, ...]
+    signals: tuple[Signal, ...]
+    recording_rules: tuple[RecordingRule, ...] = ()
+    alerts: tuple[Alert, ...]
+    unavailable: tuple[Unavailable, ...] = ()
+    dashboards: bool = True
+
+
+class Expected(BaseModel):
+    """What users of the model will see at the peak, with its uncertainty."""
+
+    model_config = _CONFIG
+    ttft_p50_ms: Estimate
+    ttft_p95_ms: Estimate
+    tpot_p50_ms: Estimate
+    tpot_p95_ms: Estimate
+    latency_p95_ms: Estimate
+    output_tokens_per_s: Estimate
+    """Of one replica at the chosen batch."""
+    requests_per_s: Estimate
+    """Of one replica at the chosen batch."""
+    utilisation_at_mean: float
+    utilisation_at_peak: float
+
+
+class Cost(BaseModel):
+    """What it costs. Monthly is 730 hours at the minimum number of replicas."""
+
+    model_config = _CONFIG
+    hourly_usd: float
+    peak_hourly_usd: float
+    monthly_usd: float
+    warm_monthly_usd: float
+    """The part of monthly_usd that pays for warm replicas and placeholder pods."""
+    per_gpu_hour_usd: float
+    per_million_output_tokens_usd: float
+    basis: str
+    """`on-demand`, `own`, or `reference` for a cluster whose price is not known."""
+    price_date: str
+    price_source: str
+
+
+class Alternative(BaseModel):
+    """A plan that was considered, and why it lost."""
+
+    model_config = _CONFIG
+    option: str
+    accelerator: str
+    instance_type: str | None
+    gpus_per_replica: int
+    tensor_parallel_size: int
+    precision: str
+    replicas: int | None
+    hourly_usd: float | None
+    lost_because: str
+
+
+class PlanWarning(BaseModel):
+    """Something that will work, but that a reviewer should know."""
+
+    model_config = _CONFIG
+    code: str
+    """Stable name, `gated-model-without-token`."""
+    path: str
+    """Field of the input that it is about."""
+    message: str
+    """What, why, and what to do."""
+
+
+class Assumption(BaseModel):
+    """A value that nobody gave, and where it comes from."""
+
+    model_config = _CONFIG
+    path: str
+    value: str
+    why: str
+
+
+class Placement(BaseModel):
+    """Where the replicas go, in a cluster's terms."""
+
+    model_config = _CONFIG
+    namespace: str
+    create_namespace: bool
+    node_selector: dict[str, str]
+    topology_key: str
+    gpu_resource: str = "nvidia.com/gpu"
+    prepull_images: bool
+    weights_storage_class: str | None
+    weights_access_mode: str
+    weights_claim: str | None = None
+    """An existing claim that holds the weights (`pvc://`)."""
+    ingress_namespace: str | None
+    monitoring_namespace: str
+    monitor_labels: dict[str, str]
+    prometheus: str
+    prometheus_auth: str | None
+
+
+class ServingPlan(BaseModel):
+    """Every decision about one stack."""
+
+    model_config = _CONFIG
+    schema_version: int = SCHEMA_VERSION
+    library_version: str
+    args_key: str
+    """Hash of the args as written; a lock file is stale when it differs."""
+    name: str
+    names: dict[str, str]
+    """Physical names by role."""
+    labels: dict[str, str]
+    exposure: Literal["private", "internal", "public"]
+    architecture: Architecture
+    batching: Batching
+    scaling: Scaling
+    timeouts: Timeouts
+    rollout: Rollout
+    container: Container
+    front_door: FrontDoor | None
+    placement: Placement | None
+    """For options on Kubernetes."""
+    monitoring: Monitoring
+    expected: Expected
+    cost: Cost
+    alternatives: tuple[Alternative, ...]
+    warnings: tuple[PlanWarning, ...]
+    assumed: tuple[Assumption, ...]
+    overrides: dict[str, dict[str, Any]] = Field(default_factory=dict[str, dict[str, Any]])
+
+    def summary(self) -> dict[str, Any]:
+        """The few values a reviewer must see move: the component's inputs, so that a preview shows them."""
+        architecture, scaling, expected = self.architecture, self.scaling, self.expected
+        return {
+            "option": architecture.option,
+            "model": architecture.model,
+            "engine": f"{architecture.engine} {architecture.engine_version}",
+            "gpu": architecture.accelerator,
+            "instance_type": architecture.instance_type,
+            "gpus_per_replica": architecture.gpus_per_replica,
+            "tensor_parallel_size": architecture.tensor_parallel_size,
+            "precision": architecture.precision,
+            "max_model_len": architecture.max_model_len,
+            "max_num_seqs": self.batching.max_num_seqs,
+            "min_replicas": scaling.min_replicas,
+            "max_replicas": scaling.max_replicas,
+            "warm_replicas": scaling.warm_replicas,
+            "queue_depth": _rounded(scaling.threshold),
+            "request_timeout_s": self.timeouts.request_s,
+            "ttft_p95_ms": _rounded(expected.ttft_p95_ms.value),
+            "tpot_p95_ms": _rounded(expected.tpot_p95_ms.value),
+            "hourly_usd": _rounded(self.cost.hourly_usd),
+        }
+
+
+def _rounded(value: float) -> float:
+    """Three significant digits: a preview must not change for the fourth."""
+    return float(f"{value:.3g}")
