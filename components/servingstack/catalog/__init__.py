@@ -1,0 +1,63 @@
+"""GPUs, instance types, prices and models: dated data, each row with its source, and the sizes that follow
+from it.
+
+Plain standard library, read when first asked for. Trap: a price is what was read on its date, and memory is
+what the driver reports, not what the product is called; see `records`.
+"""
+
+from .gpus import canonical_gpu_id, gpu, gpu_ids, gpus
+from .hf_config import model_from_hf_config
+from .models import model, model_ids, models, suggest_models
+from .prices import instance_type, instance_types, price, prices, reference_price, regions
+from .records import (
+    GIB,
+    MIB,
+    PRECISIONS,
+    Cloud,
+    Form,
+    Gpu,
+    InstanceType,
+    Interconnect,
+    Model,
+    Precision,
+    Price,
+    ReferencePrice,
+    Service,
+    Task,
+)
+from .sizes import kv_bytes_per_token, weight_bits, weight_bytes
+
+__all__ = [
+    "GIB",
+    "MIB",
+    "PRECISIONS",
+    "Cloud",
+    "Form",
+    "Gpu",
+    "InstanceType",
+    "Interconnect",
+    "Model",
+    "Precision",
+    "Price",
+    "ReferencePrice",
+    "Service",
+    "Task",
+    "canonical_gpu_id",
+    "gpu",
+    "gpu_ids",
+    "gpus",
+    "instance_type",
+    "instance_types",
+    "kv_bytes_per_token",
+    "model",
+    "model_from_hf_config",
+    "model_ids",
+    "models",
+    "price",
+    "prices",
+    "reference_price",
+    "regions",
+    "suggest_models",
+    "weight_bits",
+    "weight_bytes",
+]
