@@ -13,9 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from servingstack.engines.vllm import VllmSettings
 from servingstack.errors import InvalidInput, from_pydantic
@@ -25,7 +25,7 @@ Precision = Literal["auto", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "mxfp4
 Option = Literal["auto", "kubernetes"]
 """The options that this release can provision. Each has a folder under `targets/`."""
 
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=False)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class SecretKey(BaseModel):
@@ -310,14 +310,19 @@ class AlertArgs(BaseModel):
     """Base of the `runbook_url` of every alert."""
 
 
+def _false_is_none(value: Any) -> Any:
+    """`alerts: false` reads as `dashboards: false` does; a null in a document means "not set"."""
+    return None if value is False else value
+
+
 class ObservabilityArgs(BaseModel):
     """Dashboards, alerts and objectives."""
 
     model_config = _CONFIG
     dashboards: bool = True
     """Whether a dashboard is provisioned. Default yes."""
-    alerts: AlertArgs | None = AlertArgs()
-    """Alerts; null for none. Default: on."""
+    alerts: Annotated[AlertArgs | None, BeforeValidator(_false_is_none)] = AlertArgs()
+    """Alerts; `false` for none. Default: on."""
 
 
 class ServingStackArgs(BaseModel):
@@ -363,7 +368,7 @@ class ServingStackArgs(BaseModel):
     @classmethod
     def _name_is_plain(cls, value: Any) -> Any:
         if not isinstance(value, str):
-            raise TypeError("a plain string; a Pulumi Output decides nothing | Use a plain name.")
+            raise ValueError("a plain string; a Pulumi Output decides nothing | Use a plain name.")
         # A Service called vllm makes the kubelet inject VLLM_PORT=tcp://..., which vLLM reads as its own setting.
         if value == "vllm" or value.startswith("vllm-"):
             raise ValueError("a name that does not begin with `vllm`, whose Service would inject VLLM_PORT | Rename it.")
@@ -401,14 +406,21 @@ def latency_objectives(slo: SloArgs) -> list[str]:
 
 
 def known_fields(model: type[BaseModel], prefix: str = "") -> dict[str, list[str]]:
-    """Field names by the path of their object, for "did you mean"."""
+    """Field names by the path of their object (without list indexes), for "did you mean"."""
     known = {prefix: list(model.model_fields)}
     for name, field in model.model_fields.items():
-        inner = field.annotation
-        for candidate in (inner, *getattr(inner, "__args__", ())):
-            if isinstance(candidate, type) and issubclass(candidate, BaseModel):
-                known |= known_fields(candidate, f"{prefix}.{name}" if prefix else name)
+        path = f"{prefix}.{name}" if prefix else name
+        for inner in _models_in(field.annotation):
+            for below, names in known_fields(inner, path).items():
+                known[below] = list(dict.fromkeys([*known.get(below, []), *names]))
     return known
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models in an annotation, however deep: in an optional, a union, a tuple."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for inner in get_args(annotation) for model in _models_in(inner)]
 
 
 __all__ = [

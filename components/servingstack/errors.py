@@ -6,11 +6,14 @@ no plan meets it, exit 1). Both carry data, so that the command line can print t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
+
+from servingstack.redact import REDACTED, looks_like_secret
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,12 @@ def from_pydantic(error: ValidationError, known: dict[str, list[str]] | None = N
         path = dotted(_without_union_tags(item["loc"]))
         value = None if item["type"] == "missing" else item["input"]
         allowed, fix = item["msg"], _FIXES.get(item["type"], "Correct the value.")
-        if "|" in allowed:  # our own validators say "allowed | fix"
-            allowed, fix = (part.strip() for part in allowed.removeprefix("Value error, ").split("|", 1))
+        if item["type"] == "value_error":  # our own validators say "allowed | fix"
+            allowed, _, own = allowed.removeprefix("Value error, ").partition(" | ")
+            fix = own if own else fix
         if item["type"] == "extra_forbidden":
             parent, _, field = path.rpartition(".")
-            names = (known or {}).get(parent, [])
+            names = (known or {}).get(re.sub(r"\[\d+\]", "", parent), [])
             close = get_close_matches(field, names, n=1)
             allowed = f"one of {', '.join(names)}" if names else "no such field here"
             fix = f"Did you mean `{close[0]}`?" if close else fix
@@ -109,6 +113,8 @@ def _without_union_tags(location: tuple[int | str, ...]) -> list[int | str]:
 
 def _printable(value: Any) -> Any:
     """Long values and whole objects say little in an error line."""
+    if looks_like_secret(str(value)):
+        return REDACTED
     if isinstance(value, dict):
         return f"an object with {', '.join(map(str, value))}" if value else "an empty object"
     text = str(value)

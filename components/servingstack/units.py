@@ -13,14 +13,16 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
+# At most 15 digits: what a float holds exactly, and nothing that overflows.
+_DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)(us|ms|s|m|h|d)")
+_LONGEST_S = 365 * 86400.0
 # Kubernetes' quantity suffixes (binary with an i) and the spelt-out forms.
 _BYTES = {
     **{f"{prefix}i": 1024**power for power, prefix in enumerate("KMGTP", start=1)},
     **{prefix: 1000**power for power, prefix in enumerate("KMGTP", start=1)},
 }
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP]i?)B?", re.IGNORECASE)
-_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMBT])", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*(?:([KMGTP]i?)B?|B)", re.IGNORECASE)
+_COUNT = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMBT])", re.IGNORECASE)
 _COUNTS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
@@ -34,7 +36,10 @@ def parse_duration(value: Any) -> timedelta:
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text or isinstance(value, bool):
         raise ValueError("a duration with a unit, such as 500ms, 30s, 5m, 1h30m | Write the unit.")
-    duration = timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if seconds > _LONGEST_S:
+        raise ValueError("a duration of at most 365d | Shorten it.")
+    duration = timedelta(seconds=seconds)
     if duration <= timedelta(0):
         raise ValueError("a duration above zero | Give a positive duration.")
     return duration
@@ -42,20 +47,20 @@ def parse_duration(value: Any) -> timedelta:
 
 def format_duration(value: timedelta) -> str:
     """The shortest exact spelling that `parse_duration` reads back."""
-    seconds = value.total_seconds()
-    if seconds < 1:
-        return f"{seconds * 1000:g}ms"
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds % size == 0:
-            return f"{seconds / size:g}{unit}"
-    return f"{seconds:g}s"
+    microseconds = value // timedelta(microseconds=1)
+    for unit, size in (("d", 86400_000_000), ("h", 3600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1000)):
+        if microseconds % size == 0:
+            return f"{microseconds // size}{unit}"
+    return f"{microseconds}us"
 
 
 def parse_size(value: Any) -> int:
-    """`60Gi`, `80GB`, `64MiB`: bytes. Raises ValueError on anything else, bare numbers included."""
+    """`60Gi`, `80GB`, `64MiB`, `1048576B`: bytes. Raises ValueError on anything else, bare numbers included."""
     match = _SIZE.fullmatch(str(value).strip())
     if match is None:
         raise ValueError("a size with a unit, such as 60Gi, 80GB, 64MiB | Write the unit.")
+    if match[2] is None:
+        return int(float(match[1]))
     unit = match[2][0].upper() + match[2][1:].lower()
     return int(float(match[1]) * _BYTES[unit])
 
@@ -68,6 +73,14 @@ def format_size(value: int) -> str:
     return f"{value} B"
 
 
+def exact_size(value: int) -> str:
+    """Bytes in the largest unit that holds them exactly, so that `parse_size` reads the same number back."""
+    for unit, size in (("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024)):
+        if value % size == 0:
+            return f"{value // size}{unit}"
+    return f"{value}B"
+
+
 def quantity(value: int) -> str:
     """Bytes as a Kubernetes quantity, exact: `60Gi`, `61001Mi`; rounded up to a whole Mi."""
     gib = 1024**3
@@ -78,7 +91,7 @@ def parse_count(value: Any) -> float:
     """Parameters: `8B`, `0.5B`, `671B`, or a plain number."""
     if isinstance(value, bool):
         raise ValueError("a number, such as 8B or 8000000000 | Give the number of parameters.")
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and abs(value) < 1e15:
         return float(value)
     match = _COUNT.fullmatch(str(value).strip())
     if match is None:
@@ -103,8 +116,8 @@ Duration = Annotated[
 Size = Annotated[
     int,
     BeforeValidator(parse_size),
-    PlainSerializer(quantity, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?\s*[KMGTPkmgtp]i?[Bb]?$", "examples": ["60Gi"]}),
+    PlainSerializer(exact_size, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?\s*([KMGTPkmgtp]i?[Bb]?|[Bb])$", "examples": ["60Gi"]}),
 ]
 """A number of bytes, written with its unit."""
 

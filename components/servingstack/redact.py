@@ -1,0 +1,33 @@
+"""Recognise a credential that was written out in plain text, so that it is refused and never repeated.
+
+Trap: an error message that quotes a bad value is how a token ends in a CI log. Whatever prints a value given by a
+user asks `looks_like_secret` first.
+"""
+
+from __future__ import annotations
+
+import re
+
+REDACTED = "[secret]"
+
+_FORMS = re.compile(
+    # Prefixes as in gitleaks' rules (github.com/gitleaks/gitleaks config/gitleaks.toml); lengths a little looser.
+    r"\b(hf_|api_org_)[A-Za-z0-9]{20,}"  # Hugging Face
+    r"|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"  # JSON web token, also a Kubernetes service account's
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
+    r"|\b(AKIA|ASIA)[A-Z0-9]{16}\b"  # AWS
+    r"|\b(ghp|gho|ghs|glpat|sk)[_-][A-Za-z0-9_-]{20,}"  # GitHub, GitLab, OpenAI-style API keys
+    # A kubeconfig's own fields (k8s.io/client-go tools/clientcmd/api/v1 AuthInfo).
+    r"|client-key-data|\btoken: *\S{20,}"
+)
+_FIELDS = re.compile(r"(^|_)(token|password|api_key|secret|client_secret|private_key|credentials)$")
+
+
+def looks_like_secret(value: object) -> bool:
+    """Whether a text holds something that has the form of a credential."""
+    return isinstance(value, str) and _FORMS.search(value) is not None
+
+
+def is_secret_field(name: str) -> bool:
+    """Whether a field of this name holds a credential (`token`), rather than naming one (`token_secret_name`)."""
+    return _FIELDS.search(name) is not None
