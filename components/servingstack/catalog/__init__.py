@@ -5,8 +5,10 @@ Plain standard library, read when first asked for. Trap: a price is what was rea
 what the driver reports, not what the product is called; see `records`.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .gpus import canonical_gpu_id, gpu, gpu_ids, gpus
-from .hf_config import model_from_hf_config
 from .models import model, model_ids, models, suggest_models
 from .prices import instance_type, instance_types, price, prices, reference_price, regions
 from .records import (
@@ -26,6 +28,9 @@ from .records import (
     Task,
 )
 from .sizes import kv_bytes_per_token, weight_bits, weight_bytes
+
+if TYPE_CHECKING:
+    from .hf_config import model_from_hf_config
 
 __all__ = [
     "GIB",
@@ -61,3 +66,10 @@ __all__ = [
     "weight_bits",
     "weight_bytes",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Only models outside the catalog need the config reader, and it is as much to import as all else here.
+    if name == "model_from_hf_config":
+        return importlib.import_module(".hf_config", __name__).model_from_hf_config
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

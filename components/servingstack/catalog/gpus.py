@@ -11,22 +11,27 @@ import re
 from functools import cache
 from typing import cast
 
-from .records import MIB, Form, Gpu
+from .records import GIB, MIB, Form, Gpu
 from .tables import Row, cited, optional_float, table
 
-# Spellings that stay after `_plain` has removed case, vendor, separators and form.
+# Whole spellings that mean another GPU than their parts would: GKE's name for the 40 GB board
+# (docs.cloud.google.com/kubernetes-engine/docs/concepts/gpus).
+_EXACT = {"nvidia-tesla-a100": "a100-40gb"}
+# What `_plain` leaves of other common spellings: without a size, with the size in the product name, GKE's,
+# DCGM's.
 _ALIASES = {
     "a100": "a100-80gb",
     "h100": "h100-80gb",
-    "teslat4": "t4",
-    "teslav100": "v100",
     "a10040g": "a100-40gb",
     "a10080g": "a100-80gb",
     "h10080g": "h100-80gb",
     "h10094gb": "h100-nvl",
+    "h100nvl94gb": "h100-nvl",
+    "h100mega80gb": "h100-80gb",
     "h200141gb": "h200",
     "b200180gb": "b200",
     "b200192gb": "b200",
+    "b300288gb": "b300",
     "t416gb": "t4",
     "l424gb": "l4",
     "a1024gb": "a10",
@@ -34,16 +39,15 @@ _ALIASES = {
     "l40s48gb": "l40s",
     "a3024gb": "a30",
     "v10016gb": "v100",
-    "rtxpro6000blackwellserveredition": "rtx-pro-6000",
     "rtxpro6000server": "rtx-pro-6000",
-    "rtxpro6000blackwell": "rtx-pro-6000",
 }
-_NOISE = re.compile(r"^(nvidia|tesla|geforce)|hbm\d+e?|sxm\d*|pcie|shared")
+_NOISE = re.compile(r"nvidia|tesla|sxm\d*|pcie|hbm\d+e?|blackwell|edition|ac")
 
 
 def _plain(text: str) -> str:
-    """`NVIDIA-A100-SXM4-80GB` and `a100_80gb` become `a10080gb`."""
-    return re.sub(r"[^a-z0-9]", "", _NOISE.sub("", re.sub(r"[\s_/-]+", "", text.strip().lower())))
+    """Lower case, without vendor, form and separators: `NVIDIA-A100-SXM4-80GB` becomes `a10080gb`."""
+    parts = re.split(r"[^a-z0-9]+", text.strip().lower())
+    return "".join(part for part in parts if not _NOISE.fullmatch(part))
 
 
 @cache
@@ -61,7 +65,8 @@ def _gpu(row: Row) -> Gpu:
         form=cast(Form, row["form"]),
         name=row["name"],
         memory_bytes=int(row["memory_mib"]) * MIB,
-        memory_measured=not row["memory_source"].startswith("estimate"),
+        cuda_bytes=round(float(row["cuda_gib"]) * GIB),
+        memory_measured="estimate" not in row["memory_source"] + row["cuda_source"],
         bandwidth_bytes_per_s=float(row["bandwidth_gb_s"]) * 1e9,
         tflops_16bit=float(row["tflops_16bit"]),
         tflops_fp8=optional_float(row["tflops_fp8"]),
@@ -71,7 +76,7 @@ def _gpu(row: Row) -> Gpu:
         compute_capability=(int(major), int(minor)),
         tdp_watts=int(row["tdp_w"]),
         source=cited(row["source"]),
-        memory_source=row["memory_source"],
+        memory_source=f"{row['memory_source']}; CUDA: {row['cuda_source']}",
         date=row["date"],
         note=row["note"],
     )
@@ -92,7 +97,7 @@ def gpu_ids() -> tuple[str, ...]:
 def canonical_gpu_id(text: str) -> str:
     """The id behind a spelling: any case, `a100` for `a100-80gb`, `h100` for `h100-80gb`, `NVIDIA_L4`,
     `A100-SXM4-80GB`, `NVIDIA-H100-80GB-HBM3`. ValueError, naming the ids there are, for anything else."""
-    found = _spellings().get(_plain(text))
+    found = _EXACT.get(text.strip().lower().replace("_", "-")) or _spellings().get(_plain(text))
     if found is None:
         raise ValueError(
             f"a GPU of the catalog: {', '.join(gpu_ids())} (aliases: a100, h100) | {_did_you_mean(text)}"

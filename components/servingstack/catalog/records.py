@@ -36,8 +36,11 @@ class Gpu:
     """The name that `nvidia-smi` and the device plugin's `nvidia.com/gpu.product` label derive from."""
     memory_bytes: int
     """Total memory as the driver reports it."""
+    cuda_bytes: int
+    """What CUDA reports as the device's total, and so what an engine's memory fraction is a fraction of:
+    0.4 to 5 % less than `memory_bytes`."""
     memory_measured: bool
-    """False where no `nvidia-smi` reading was found and `memory_bytes` is 0.98 of the marketing figure."""
+    """False where `memory_bytes` or `cuda_bytes` is an estimate; `memory_source` says which."""
     bandwidth_bytes_per_s: float
     """Peak memory bandwidth."""
     tflops_16bit: float
