@@ -1,0 +1,281 @@
+"""Documents: stack files, argument files and Pulumi config become validated args, all violations at once.
+
+Three shapes are read: one stack (`name`, `model`, `target`, ...), several (`{defaults, stacks}`), and a Pulumi stack
+file (`config:` with `servingstack:stacks` and `servingstack:defaults`). What is handed on at deployment (`existing:`)
+is split off here, so that it can never reach a plan or its hash.
+
+Trap: `pulumi.Config.require_object` hands out a `secure:` value inside an object in plain text, without a word. So a
+`secure:` anywhere in stacks or defaults is refused; a secret has a config key of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from servingstack.args import ServingStackArgs
+from servingstack.errors import InvalidInput, Violation
+from servingstack.redact import REDACTED, is_secret_field, looks_like_secret
+from servingstack.yaml12 import load
+
+NAMESPACE = "servingstack:"
+KNOWN_KEYS = ("stacks", "defaults", "require_lock", "platforms")
+# Null means "reset to unset", except inside these, which are not ours: there a null is a value.
+_FREE_FORM = (("model", "config"), ("overrides",))
+
+
+@dataclass(frozen=True)
+class ConfigValue:
+    """`{config: key}`: a value (often secret) under a config key of its own."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class StackOutput:
+    """`{stack: org/project/env, output: name}`: an output of another Pulumi stack."""
+
+    stack: str
+    output: str
+
+
+@dataclass(frozen=True)
+class StackEntry:
+    """One stack of a document."""
+
+    args: ServingStackArgs
+    existing: Mapping[str, Any]
+    """By field of the option's `Existing`: a plain value, a `ConfigValue` or a `StackOutput`."""
+    path: str
+    """Where it stands: `stacks[1]`, or empty for a file that is one stack."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """Everything one file or one environment says."""
+
+    stacks: tuple[StackEntry, ...]
+    require_lock: bool = False
+    """Whether a deployment stops when the lock file is absent or stale."""
+    single: bool = False
+    """Whether the file is one stack, not a list."""
+    notes: tuple[str, ...] = ()
+    """What was seen and not used."""
+
+
+def read(path: Path) -> Document:
+    """A file as a document. Raises `InvalidInput`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise InvalidInput([Violation(str(path), None, f"a readable YAML file ({reason})", "Check the path.")]) from None
+    return parse_text(text, path.name)
+
+
+def parse_text(text: str, source: str) -> Document:
+    """YAML text of any of the three shapes. `source` names it in errors. Raises `InvalidInput`."""
+    content = load(text, source)
+    if not isinstance(content, Mapping):
+        allowed = "one stack, `stacks` with a list of them, or a Pulumi stack file"
+        raise InvalidInput([Violation(source, None, allowed, "Begin with `name:`, `stacks:` or `config:`.")])
+    if "config" in content and not {"model", "stacks"} & content.keys():
+        return from_stack_file(content)
+    if {"stacks", "defaults", "platforms"} & content.keys():
+        return _parse(content, single=False)
+    return _parse({"stacks": [content]}, single=True)
+
+
+def from_stack_file(content: Mapping[str, Any]) -> Document:
+    """A Pulumi stack file, as loaded."""
+    config = content["config"]
+    if not isinstance(config, Mapping):
+        raise InvalidInput([Violation("config", config, "config keys with values", "Indent them under `config:`.")])
+    ours = {key.removeprefix(NAMESPACE): value for key, value in config.items() if key.startswith(NAMESPACE)}
+    notes = ("ESC environments (`environment:`) are not resolved here.",) if "environment" in content else ()
+    return from_config(ours, notes=notes)
+
+
+def from_config(values: Mapping[str, Any], notes: tuple[str, ...] = ()) -> Document:
+    """The values under `servingstack:`, by key without the namespace."""
+    document = {key: values[key] for key in KNOWN_KEYS if key in values}
+    misspelt = [
+        Violation(f"{NAMESPACE}{key}", None, ", ".join(f"{NAMESPACE}{known}" for known in KNOWN_KEYS),
+                  f"Did you mean `{NAMESPACE}{close[0]}`?")
+        for key in values
+        if key not in KNOWN_KEYS and (close := get_close_matches(key, KNOWN_KEYS, n=1, cutoff=0.8))
+    ]  # fmt: skip
+    return _parse(document, single=False, notes=notes, found=misspelt)
+
+
+def _parse(
+    document: Mapping[str, Any], *, single: bool, notes: tuple[str, ...] = (), found: list[Violation] | None = None
+) -> Document:
+    violations = [] if found is None else found
+    violations += _outer_violations(document)
+    defaults = document.get("defaults")
+    defaults = defaults if isinstance(defaults, Mapping) else {}
+    listed = document.get("stacks")
+    entries: list[StackEntry] = []
+    seen_violations = dict.fromkeys(violations)
+    for index, own in enumerate(listed if isinstance(listed, list) else []):
+        path = "" if single else f"stacks[{index}]"
+        if not isinstance(own, Mapping):
+            seen_violations[Violation(path, _short(own), "a stack (an object)", "Begin with `name:`.")] = None
+            continue
+        entry, wrong = _entry(own, defaults, path)
+        seen_violations.update(dict.fromkeys(wrong))
+        entries += [] if entry is None else [entry]
+    seen_violations.update(dict.fromkeys(_duplicate_names(listed)))
+    if seen_violations:
+        raise InvalidInput(seen_violations)
+    require_lock = document.get("require_lock", False) in (True, "true")
+    return Document(tuple(entries), require_lock, single, notes)
+
+
+def _outer_violations(document: Mapping[str, Any]) -> Iterator[Violation]:
+    """What is wrong around the stacks, and what may stand nowhere at all."""
+    unknown = [key for key in document if key not in KNOWN_KEYS]
+    for key in unknown:
+        close = get_close_matches(key, KNOWN_KEYS, n=1)
+        fix = f"Did you mean `{close[0]}`?" if close else "Remove it, or move it into `defaults` or a stack."
+        yield Violation(key, None, "one of stacks, defaults", fix)
+    if "platforms" in document:
+        yield Violation(
+            "platforms",
+            None,
+            "not in this release; the option `kubernetes` needs none, it uses the cluster that exists",
+            "Remove `platforms`.",
+        )
+    stacks, defaults = document.get("stacks"), document.get("defaults")
+    if not isinstance(stacks, list) or not stacks:
+        yield Violation("stacks", _short(stacks), "a list of one or more stacks", "Add `- name: ...` below `stacks:`.")
+    if defaults is not None and not isinstance(defaults, Mapping):
+        yield Violation("defaults", _short(defaults), "an object with fields of a stack", "Write `field: value` below it.")
+    elif defaults is not None and "name" in defaults:
+        yield Violation("defaults.name", defaults["name"], "no name in defaults", "Give each stack its own name.")
+    if document.get("require_lock", False) not in (True, False, "true", "false"):
+        yield Violation("require_lock", _short(document["require_lock"]), "true or false", "Correct the value.")
+    for part in ("stacks", "defaults"):
+        yield from _plain_secrets(document.get(part), part)
+
+
+def _plain_secrets(value: Any, path: str) -> Iterator[Violation]:
+    """Every `secure:` value and every text that looks like a credential."""
+    if isinstance(value, Mapping):
+        if "secure" in value:
+            allowed = "no secure value inside an object (Pulumi hands it out in plain text)"
+            fix = "Set it under a key of its own (`pulumi config set --secret KEY`), refer to it by `{config: KEY}`."
+            yield Violation(path, REDACTED, allowed, fix)
+            return
+        for key, inner in value.items():
+            yield from _plain_secrets(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _plain_secrets(inner, f"{path}[{index}]")
+    elif looks_like_secret(value):
+        yield Violation(path, REDACTED, "no credential in plain text", _SECRET_FIX)
+
+
+_SECRET_FIX = "Name an existing secret, or use `{config: KEY}` with `pulumi config set --secret KEY`."
+
+
+def _duplicate_names(listed: Any) -> Iterator[Violation]:
+    first: dict[str, int] = {}
+    for index, own in enumerate(listed if isinstance(listed, list) else []):
+        name = own.get("name") if isinstance(own, Mapping) else None
+        if not isinstance(name, str):
+            continue
+        if name in first:
+            yield Violation(f"stacks[{index}].name", name, f"a name other than stacks[{first[name]}]'s", "Rename one.")
+        first.setdefault(name, index)
+
+
+def _entry(
+    own: Mapping[str, Any], defaults: Mapping[str, Any], path: str
+) -> tuple[StackEntry | None, list[Violation]]:
+    """One stack over the defaults. Violations name the place that holds the value."""
+    merged = merge({key: value for key, value in defaults.items() if key != "name"}, own)
+    given = merged.pop("existing", {})
+    existing, violations = _existing(given)
+    args: ServingStackArgs | None = None
+    try:
+        args = ServingStackArgs.parse(merged)
+    except InvalidInput as error:
+        violations = [*error.violations, *violations]
+    placed = [_placed(violation, own, defaults, path) for violation in violations]
+    return (None if args is None or placed else StackEntry(args, existing, path)), placed
+
+
+def _placed(violation: Violation, own: Mapping[str, Any], defaults: Mapping[str, Any], path: str) -> Violation:
+    in_defaults = not _holds(own, violation.path) and _holds(defaults, violation.path)
+    prefix = "defaults" if in_defaults else path
+    joined = violation.path if not prefix else prefix if violation.path == "(document)" else f"{prefix}.{violation.path}"
+    return Violation(joined, violation.value, violation.allowed, violation.fix)
+
+
+def _holds(document: Any, path: str) -> bool:
+    for part in re.findall(r"[^.\[\]]+", path):
+        if isinstance(document, Mapping) and part in document:
+            document = document[part]
+        elif isinstance(document, list) and part.isdigit() and int(part) < len(document):
+            document = document[int(part)]
+        else:
+            return False
+    return True
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
+    """`over` laid over `base`: objects merge, lists replace, null resets to unset. Another engine replaces whole."""
+    free = any(path[: len(form)] == form for form in _FREE_FORM)
+    result = dict(base)
+    for key, value in over.items():
+        below = result.get(key)
+        if value is None and not free:
+            result.pop(key, None)
+        elif isinstance(value, Mapping):
+            keep = isinstance(below, Mapping) and not (path == () and key == "engine" and _other_kind(below, value))
+            result[key] = merge(below if keep and isinstance(below, Mapping) else {}, value, (*path, key))
+        elif isinstance(value, list):
+            items = [merge({}, item, (*path, key)) if isinstance(item, Mapping) else item for item in value]
+            result[key] = items
+        else:
+            result[key] = value
+    return result
+
+
+def _other_kind(below: Mapping[str, Any], over: Mapping[str, Any]) -> bool:
+    return "kind" in over and over["kind"] != below.get("kind")
+
+
+def _existing(given: Any) -> tuple[dict[str, Any], list[Violation]]:
+    """The values that are handed on at deployment."""
+    if not isinstance(given, Mapping):
+        return {}, [Violation("existing", _short(given), "an object with ids of what exists", "Write `field: value`.")]
+    existing: dict[str, Any] = {}
+    violations: list[Violation] = []
+    for name, value in given.items():
+        path = f"existing.{name}"
+        if not isinstance(value, Mapping):
+            existing[name] = value
+            if is_secret_field(name):
+                violations.append(Violation(path, REDACTED, "no credential in plain text", _SECRET_FIX))
+        elif set(value) == {"config"} and isinstance(value["config"], str):
+            existing[name] = ConfigValue(value["config"])
+        elif set(value) == {"stack", "output"} and all(isinstance(part, str) for part in value.values()):
+            existing[name] = StackOutput(value["stack"], value["output"])
+        elif "secure" not in value:  # a secure value has been reported already
+            allowed = "a plain value, {config: KEY} or {stack: org/project/env, output: NAME}"
+            violations.append(Violation(path, f"an object with {', '.join(map(str, value))}", allowed, "Use one of these."))
+    return existing, violations
+
+
+def _short(value: Any) -> Any:
+    return value if value is None or isinstance(value, bool | int | float) else f"a {type(value).__name__}"
+
+
+__all__ = ["ConfigValue", "Document", "StackEntry", "StackOutput", "from_config", "merge", "parse_text", "read"]

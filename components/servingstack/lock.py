@@ -1,0 +1,134 @@
+"""The lock file: the plans of one environment as reviewed in a pull request, rendered later as they stand.
+
+`plan.<env>.lock.json` beside the stack file. A stack's key is the hash of its args as written; as long as it matches,
+the locked plan is what is deployed, whatever a newer library would decide.
+
+Trap: a plan that a newer library wrote may hold fields this one does not know. Dropping them would deploy something
+nobody reviewed, so that is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from servingstack._version import __version__
+from servingstack.changes import Change, decision_changes
+from servingstack.errors import InvalidInput, Violation, dotted
+from servingstack.plan import ServingPlan
+
+LOCK_VERSION = 1
+_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class LockEntry(BaseModel):
+    """One locked stack."""
+
+    model_config = _CONFIG
+    key: str
+    """Hash of the args as written when the plan was made."""
+    plan: ServingPlan
+    """The plan, whole."""
+
+    @model_validator(mode="after")
+    def _key_is_the_plans(self) -> LockEntry:
+        if self.key != self.plan.args_key:
+            raise ValueError("key equal to plan.args_key | The file was edited by hand; run `servingstack lock` again.")
+        return self
+
+
+class LockFile(BaseModel):
+    """The plans of one environment, by stack."""
+
+    model_config = _CONFIG
+    lock_version: Literal[1] = LOCK_VERSION
+    """Version of this file's shape."""
+    library_version: str
+    """The library that wrote it."""
+    stacks: dict[str, LockEntry]
+    """By the stack's name."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a locked plan stands to a fresh one."""
+
+    state: Literal["absent", "matching", "stale"]
+    """`stale`: the args were changed after the lock was written."""
+    locked: ServingPlan | None
+    changed: tuple[Change, ...]
+    """Where the fresh plan differs from the locked one; with `matching`, a newer library decides differently."""
+
+    @property
+    def current(self) -> bool:
+        """Whether writing the lock anew would leave this stack as it is."""
+        return self.state == "matching" and not self.changed
+
+
+def lock_path(stack_file: Path) -> Path:
+    """`stacks/plan.dev.lock.json` for `stacks/Pulumi.dev.yaml`, `x.lock.json` for any other file."""
+    stem = stack_file.stem
+    if stem.startswith("Pulumi."):
+        return stack_file.with_name(f"plan.{stem.removeprefix('Pulumi.')}.lock.json")
+    return stack_file.with_name(f"{stem}.lock.json")
+
+
+def make(plans: Mapping[str, ServingPlan]) -> LockFile:
+    """The lock of these plans, by stack name."""
+    stacks = {name: LockEntry(key=plan.args_key, plan=plan) for name, plan in sorted(plans.items())}
+    return LockFile(library_version=__version__, stacks=stacks)
+
+
+def dumps(lock: LockFile) -> str:
+    """Stable JSON: sorted keys, one value a line, a newline at the end."""
+    return json.dumps(lock.model_dump(mode="json"), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def loads(text: str, source: str) -> LockFile:
+    """A lock file's text. Raises `InvalidInput` that names `source`."""
+    try:
+        return LockFile.model_validate(json.loads(text))
+    except json.JSONDecodeError as error:
+        fix = "Resolve a merge by running `servingstack lock` again."
+        raise InvalidInput([Violation(f"{source} line {error.lineno}", None, f"JSON ({error.msg})", fix)]) from None
+    except ValidationError as error:
+        raise InvalidInput([_violation(item, source) for item in error.errors(include_url=False)]) from None
+
+
+def _violation(item: Any, source: str) -> Violation:
+    allowed, _, fix = item["msg"].removeprefix("Value error, ").partition(" | ")
+    newer = f"Written by a newer release? Use it, or run `servingstack lock` with this one ({__version__})."
+    return Violation(f"{source}: {dotted(item['loc'])}", None, allowed, fix if fix else newer)
+
+
+def read(path: Path) -> LockFile | None:
+    """The lock file, None if there is none. Raises `InvalidInput` if it cannot be used."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    return loads(text, path.name)
+
+
+def write(path: Path, lock: LockFile) -> None:
+    """Write it whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(dumps(lock), encoding="utf-8")
+    partial.replace(path)
+
+
+def compare(lock: LockFile | None, plan: ServingPlan) -> Comparison:
+    """The locked plan of the stack against a fresh one."""
+    entry = None if lock is None else lock.stacks.get(plan.name)
+    if entry is None:
+        return Comparison("absent", None, ())
+    changed = decision_changes(entry.plan.model_dump(mode="json"), plan.model_dump(mode="json"))
+    return Comparison("matching" if entry.key == plan.args_key else "stale", entry.plan, changed)
+
+
+__all__ = ["Comparison", "LockEntry", "LockFile", "compare", "dumps", "loads", "lock_path", "make", "read", "write"]

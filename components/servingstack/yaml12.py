@@ -1,0 +1,79 @@
+"""YAML as Pulumi's own reader takes it (the 1.2 core schema), with the traps of PyYAML's defaults closed.
+
+Trap: PyYAML reads YAML 1.1. There `no` is false, `1:30` is 90, `1e6` is a text, and of two equal keys the last one
+wins without a word. Here they are a text, a text, a number, and an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import yaml
+
+from servingstack.errors import InvalidInput, Violation
+
+_DEPTH = 40
+_VALUES = 100_000  # of a document after its aliases are expanded; more is a mistake or an attack
+
+
+class _Loader(yaml.SafeLoader):
+    """Strings, numbers, true, false and null; nothing else is guessed."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen: dict[str, int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                message = f"the key `{key.value}` a second time (first in line {seen[key.value]})"
+                raise yaml.composer.ComposerError(None, None, message, key.start_mark)
+            if isinstance(key, yaml.ScalarNode):
+                seen[key.value] = key.start_mark.line + 1
+        return node
+
+
+for tag, pattern, first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(0|[1-9][0-9]{0,30})", list("-+0123456789")),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
+    ("merge", r"<<", ["<"]),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), first)
+
+
+def load(text: str, source: str) -> Any:
+    """The one document in `text`, as plain values. Raises `InvalidInput` that names `source` and the line."""
+    try:
+        content = yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = source if mark is None else f"{source} line {mark.line + 1}"
+        raise InvalidInput([Violation(where, None, "YAML", f"The reader says: {error.problem or error.context}.")]) from None
+    except (yaml.YAMLError, ValueError, RecursionError, AttributeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InvalidInput([Violation(source, None, "YAML", f"The reader says: {reason}.")]) from None
+    _check(content, source, source, [0], 0)
+    return content
+
+
+def _check(value: Any, path: str, source: str, count: list[int], depth: int) -> None:
+    """Refuse what no document of ours needs: endless or huge structures, keys that are not text."""
+    count[0] += 1
+    if depth > _DEPTH or count[0] > _VALUES:
+        allowed = f"at most {_DEPTH} levels and {_VALUES} values"
+        raise InvalidInput([Violation(source, None, allowed, "Write it without deep or recursive aliases.")])
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise InvalidInput([Violation(path, key, "keys that are text", f"Write `'{key}':`.")])
+            _check(inner, f"{path}.{key}", source, count, depth + 1)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _check(inner, f"{path}[{index}]", source, count, depth + 1)
+    elif value is not None and not isinstance(value, str | bool | int | float):
+        fix = f"Found {type(value).__name__}."
+        raise InvalidInput([Violation(path, None, "text, numbers, true, false, null, lists, objects", fix)])
