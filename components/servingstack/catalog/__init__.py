@@ -8,9 +8,9 @@ what the driver reports, not what the product is called; see `records`.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .gpus import canonical_gpu_id, gpu, gpu_ids, gpus
-from .models import model, model_ids, models, suggest_models
-from .prices import instance_type, instance_types, price, prices, reference_price, regions
+from .gpu_table import canonical_gpu_id, gpu, gpu_ids, gpus
+from .model_table import model, model_ids, models, suggest_models
+from .price_table import instance_type, instance_types, price, prices, reference_price, regions
 from .records import (
     GIB,
     MIB,

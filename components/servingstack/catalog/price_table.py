@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 from typing import cast
 
-from .gpus import canonical_gpu_id
+from .gpu_table import canonical_gpu_id
 from .records import Cloud, Form, InstanceType, Interconnect, Price, ReferencePrice, Service
 from .tables import Row, cited, optional_float, optional_int, table
 
