@@ -223,7 +223,7 @@ def _from_go(tool: Tool) -> None:
     if go is None:
         raise ToolchainError(
             f"{tool.name} {tool.version}: not on PATH, its download was not reached, and there is no `go` to "
-            f"build it with. Install Go 1.26 or newer, or put {tool.name} {tool.version} on PATH, and try again."
+            f"build it with. Install Go 1.26 or newer, or put that version on PATH, and try again."
         )
     say(
         f"{tool.name} {tool.version}: building with Go "
@@ -259,7 +259,7 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def resolve(groups: Iterable[Group]) -> dict[str, Path]:
-    """Each tool of the groups by name, with its executable. ToolchainError for the first that cannot be had."""
+    """Each tool of the groups by name, with its executable. ToolchainError if one cannot be had."""
     chosen = set(groups)
     wanted = [tool for tool in TOOLS if tool.group in chosen]
     if not all(os.access(tool.path, os.X_OK) for tool in wanted):
