@@ -5,8 +5,8 @@
     (--wheel and --instrumentator-wheel name local copies)
 
 The trap: nothing is imported. vLLM's parser is built from dataclass annotations at run time and importing it
-needs torch, so the sources are read as syntax trees, and a construct the reader does not know stops it instead
-of being left out in silence.
+needs torch, so the sources are read as syntax trees, and a construct the reader does not know stops it
+instead of being left out in silence.
 """
 
 from __future__ import annotations

@@ -1,0 +1,57 @@
+"""An engine's signal: what it is called on the metrics page, and the query that shows it.
+
+Trap: `histogram_quantile` and SLO ratios are only as fine as the histogram's edges. A threshold between two
+edges has no series of its own, and an alert on it is silently empty; ask `edge_at_or_above` first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EngineSignal:
+    """One signal of an engine."""
+
+    id: str
+    """Stable: `ttft_p95`, `queue_depth`, ..."""
+    title: str
+    unit: str
+    """s, reqps, tps (tokens per second), ratio (0 to 1), count."""
+    expression: str
+    """PromQL over the whole stack; `$selector` stands for label matchers, `$window` for a range."""
+    metrics: tuple[str, ...]
+    """Names it reads, without `_bucket`, `_sum` and `_count`."""
+    histogram: str | None = None
+    """The histogram behind a percentile."""
+    edges: tuple[float, ...] = ()
+    """Its upper edges, in the signal's unit, without +Inf."""
+
+    def query(self, selector: str, window: str = "5m") -> str:
+        """The expression for label matchers such as `namespace="serving",service="chat-engine"`."""
+        return self.expression.replace("$selector", selector).replace("$window", window)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The two counters of an objective: requests, and bad ones. Rates of both make its error ratio."""
+
+    total: str
+    bad: str
+    """PromQL with `$selector` and `$window`, as in a signal."""
+
+    def ratio(self, selector: str, window: str) -> str:
+        """Share of bad requests in the window, 0 to 1."""
+        text = f"({self.bad})\n/\n({self.total})"
+        return text.replace("$selector", selector).replace("$window", window)
+
+
+def edge_at_or_above(edges: tuple[float, ...], threshold_s: float) -> float | None:
+    """The lowest edge that is not below the threshold; None above the last, where nothing can be counted."""
+    return next((edge for edge in edges if edge >= threshold_s * (1 - 1e-9)), None)
+
+
+def le(edge: float) -> str:
+    """An edge as the `le` label holds it: Python's client writes floats (`1.0`, `0.5`), and Prometheus 3
+    makes every edge such a float."""
+    return repr(float(edge))
