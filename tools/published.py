@@ -1,7 +1,7 @@
 """Definitions that the local cluster needs and other projects publish: custom resources and kwok's stages.
 
-The trap: a copy kept here would grow old beside the version it was taken from. So nothing is copied: the files
-are read at install time, pinned by version.
+The trap: a copy kept here would grow old beside the version it was taken from. So nothing is copied: the
+files are read at install time, pinned by version.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import shutil
 import urllib.request
 from dataclasses import dataclass
 
-from toolchain import module_dir
+from toolchain import ToolchainError, module_dir
 
 
 @dataclass(frozen=True)

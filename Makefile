@@ -1,0 +1,57 @@
+# Everything one does with this project; `make help` lists it.
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+.PHONY: python
+python:
+	@tools/setup.sh python
+
+.PHONY: setup
+setup: python ## install the Python environment and the Debian packages that tests drive
+	@tools/setup.sh packages
+
+.PHONY: toolchain
+toolchain: python ## resolve the Pulumi engine and the Kubernetes control plane
+	@$(BIN)/python tools/toolchain.py --group all
+
+.PHONY: oracles
+oracles: python ## build the tools that some tests compare with
+	@$(BIN)/python tools/toolchain.py --group oracle
+
+.PHONY: up
+up: setup ## plan, preview, then deploy stack `local` on a control plane of its own on this machine
+	@$(BIN)/python tools/up.py
+
+.PHONY: down
+down: python ## stop and remove what `make up` started
+	@$(BIN)/python tools/down.py
+
+.PHONY: preview
+preview: python ## show plan and resources of stack `local`; needs no engine and no cluster
+	@$(BIN)/servingstack preview local
+
+.PHONY: check
+check: python ## formatting, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+.PHONY: test-fast
+test-fast: setup ## all tests but those on the real engine
+	$(BIN)/pytest tests --ignore=tests/engine
+
+.PHONY: test-engine
+test-engine: setup toolchain ## the tests on the real engine and API server
+	$(BIN)/pytest tests/engine
+
+.PHONY: test
+test: ## everything
+	@$(MAKE) --no-print-directory setup
+	@$(MAKE) --no-print-directory toolchain
+	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory test-fast
+	@$(MAKE) --no-print-directory test-engine
