@@ -276,6 +276,10 @@ class FrontDoor(BaseModel):
     """Waiting requests; above it the answer is 429."""
     api_key_secret_name: str | None = None
     api_key_secret_key: str | None = None
+    max_body_bytes: int = 16 * 1024 * 1024
+    """Largest request body: a prompt of a million tokens at 16 bytes each."""
+    cluster_domain: str = "cluster.local"
+    """The cluster's DNS domain (kubelet `clusterDomain`): the proxy resolves full names only, it has no search list."""
 
 
 class Objective(BaseModel):
@@ -316,6 +320,8 @@ class Alert(BaseModel):
     for_s: int
     summary: str
     runbook_url: str
+    labels: dict[str, str] = Field(default_factory=dict[str, str])
+    """Labels beside the severity, for the routes of an Alertmanager."""
 
 
 class Unavailable(BaseModel):
