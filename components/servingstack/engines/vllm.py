@@ -227,7 +227,7 @@ def _parallel_flags(architecture: Architecture) -> list[Flag]:
 def _memory_flags(architecture: Architecture, batching: Batching) -> list[Flag]:
     flags = [
         Flag(name="max-model-len", value=str(architecture.max_model_len)),
-        Flag(name="gpu-memory-utilization", value=f"{architecture.gpu_memory_utilization:.2f}"),
+        Flag(name="gpu-memory-utilization", value=f"{architecture.gpu_memory_utilization:g}"),
         Flag(name="kv-cache-dtype", value=architecture.kv_cache_dtype),
         Flag(name="max-num-seqs", value=str(batching.max_num_seqs)),
         Flag(name="max-num-batched-tokens", value=str(batching.max_num_batched_tokens)),
