@@ -26,13 +26,14 @@ class Family:
     """Norm weights per layer, each as wide as the model."""
     ties_by_default: bool = False
     encoder: bool = False
+    position_offset: int = 0
+    """Positions that no token takes: RoBERTa counts from behind the padding index."""
     shared_experts: int = 0
     expert_bias: bool = False
     attention_sinks: bool = False
     layer_keys: tuple[str, ...] = ()
     hidden_keys: tuple[str, ...] = ()
     head_keys: tuple[str, ...] = ()
-    context_keys: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
 
 
@@ -75,8 +76,8 @@ FAMILIES: dict[str, Family] = {
     "mimo": _QWEN2,
     "minimax_m2": _QWEN3,
     "bert": _BERT,
-    "roberta": _BERT,
-    "xlm-roberta": _BERT,
+    "roberta": replace(_BERT, position_offset=2),
+    "xlm-roberta": replace(_BERT, position_offset=2),
     "distilbert": replace(_BERT, layer_keys=("n_layers",), hidden_keys=("dim",), head_keys=("n_heads",)),
 }
 
@@ -91,6 +92,6 @@ def family_of(config: Mapping[str, Any]) -> Family:
     if known is None:
         unknown = f"model_type {name!r} is unknown to the catalog and read as a plain grouped-query decoder"
         known = replace(_LLAMA, assumptions=(unknown,))
-    if isinstance(text, Mapping):
-        known = replace(known, assumptions=(*known.assumptions, "vision and audio towers are not counted"))
+    if isinstance(text, Mapping) and not isinstance(config.get("vision_config"), Mapping):
+        known = replace(known, assumptions=(*known.assumptions, "only the language model is counted"))
     return known

@@ -63,10 +63,10 @@ def model_from_hf_config(
         Keys(cast("Mapping[str, Any]", text), f"{PATH}.text_config") if isinstance(text, Mapping) else outer
     )
     shape = _shape(keys, family)
-    window, windowed = _window(keys, shape.layers)
+    context = keys.positive("max_position_embeddings") - family.position_offset
+    window, windowed = _window(keys, shape.layers, context)
     precision, group_size = native_precision(outer, keys)
     architecture = _architecture(outer, config)
-    context = keys.positive("max_position_embeddings", *family.context_keys)
     if shape.layers and shape.hidden and not (outer.violations or keys.violations):
         counts = count_parameters(shape, family, config)
     else:
@@ -166,11 +166,12 @@ def _moe_layers(keys: Keys, layers: int) -> int:
     return layers // step - dense if step else layers - dense
 
 
-def _window(keys: Keys, layers: int) -> tuple[int | None, int]:
+def _window(keys: Keys, layers: int, context: int) -> tuple[int | None, int]:
     """The window and how many layers have it, as each family's config class in transformers reads its
     keys."""
     size = keys.optional("sliding_window", 0) or keys.optional("attention_chunk_size", 0)
-    if not size or keys.raw("use_sliding_window") is False:
+    # A window as wide as the context is no window (Phi-3-mini-128k has 262144).
+    if not size or size >= context or keys.raw("use_sliding_window") is False:
         return None, 0
     windowed = _windowed_layers(keys, layers)
     return (size, windowed) if windowed else (None, 0)

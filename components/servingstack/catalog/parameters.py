@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from .families import Family
 
@@ -69,6 +69,7 @@ def count_parameters(shape: Shape, family: Family, config: Mapping[str, Any]) ->
         + shape.layers * (attention + norms)
         + dense_layers * dense
         + shape.moe_layers * always
+        + _vision(config)
     )
     experts = shape.moe_layers * shape.experts * one_expert
     return Counts(
@@ -107,6 +108,21 @@ def _mla(shape: Shape) -> int:
     down = shape.hidden * (shape.kv_lora_rank + shape.qk_rope_head_dim) + shape.kv_lora_rank
     up = shape.kv_lora_rank * shape.heads * (nope + shape.v_head_dim)
     return queries + down + up + shape.heads * shape.v_head_dim * shape.hidden
+
+
+def _vision(config: Mapping[str, Any]) -> int:
+    """The blocks of a vision tower beside the language model; embeddings and projector, a few percent of
+    it, are not counted."""
+    tower = config.get("vision_config")
+    if not isinstance(tower, Mapping):
+        return 0
+    numbers = cast("Mapping[str, Any]", tower)
+    hidden, width = numbers.get("hidden_size"), numbers.get("intermediate_size")
+    layers = numbers.get("num_hidden_layers", numbers.get("depth"))
+    if not (isinstance(hidden, int) and isinstance(width, int) and isinstance(layers, int)):
+        return 0
+    matrices = 3 if numbers.get("model_type") in ("qwen2_5_vl", "pixtral") else 2
+    return layers * (4 * hidden * hidden + matrices * hidden * width)
 
 
 def _encoder(shape: Shape, config: Mapping[str, Any]) -> int:
