@@ -1,0 +1,343 @@
+"""The front door: HAProxy before the replicas. It bounds time and queue, keeps paths closed and checks the API key.
+
+What holds each limit, tried on HAProxy 2.6 and 2.8 (`tests/targets/kubernetes/test_front_door_live.py`):
+
+- `request_s`: `timeout server`. It starts when a replica takes the request, and is at once the whole time of an
+  unstreamed request (504), the time to first byte (504) and the idle gap of a stream (cut).
+- `stream_s`: no timeout of HAProxy bounds a response that keeps flowing, so a Lua filter looks at the clock with each
+  piece and cuts. Counted from when the request leaves for the replicas, the wait in the queue included.
+- `queue_s`: `timeout queue`, answered 503. A queue that is full is answered 429 at once.
+- `hold_s`: a Lua action, answered 503. Without it HAProxy answers 503 at once when no replica is up.
+
+Every 429 and 503 carries Retry-After; every refusal is JSON in the shape of OpenAI's errors.
+
+Traps:
+- HAProxy's resolver knows no search list and keeps slots, not names: full name, one slot per replica there can be.
+- A connection that idles is a session of the frontend. The wake-up signal is therefore counted in Lua and scraped from
+  `HELD_PATH`; only requests that may pass are in it.
+- Each door knows its own share only: limits per replica and of the queue are divided by the number of doors.
+- A path is compared as it is written, so `/v1/../metrics` and `/v1/%63ompletions` are closed like any other.
+- The listeners are IPv4.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib import resources
+from typing import Any
+
+from servingstack.plan import FrontDoor, ServingPlan
+
+IMAGE = "haproxy:2.8.29@sha256:76e67f835631cf03eec13f1ca6e9568c8b3d3530f5232aa7e69a81083fe26031"
+"""Official image, 2.8 (supported until Q2 2028, `haproxy -vv`), with Lua 5.3, OpenSSL and the Prometheus exporter built
+in; docker-library/repo-info, repos/haproxy/remote/2.8.29.md at 0ed0a0ed36758e850c095b6380c2517baff81896."""
+USER_ID = 99
+"""The image's `haproxy` user (same file: `useradd --uid 99`)."""
+CONFIG_DIR = "/usr/local/etc/haproxy"
+API_KEY_ENV = "SERVING_API_KEY"
+METRICS_PATH = "/metrics"
+HELD_PATH = "/held"
+READY_PATH = "/ready"
+
+CONNECT_S = 2
+"""Within a cluster a connection takes milliseconds; three losses of a SYN do not fit."""
+HEADERS_S = 10
+"""For a client to send its headers, and its body up to one buffer."""
+KEEP_ALIVE_S = 75
+"""Longer than the 60 s that load balancers keep an idle connection (AWS ALB's `idle_timeout.timeout_seconds` default),
+so that they, and not we, close it."""
+CHECK_INTERVAL_S = 2
+CHECK_TIMEOUT_S = 5
+"""An engine that is busy answers late; the kubelet's readiness is the stricter judge."""
+QUEUE_RETRY_S = 2
+NO_REPLICA_RETRY_S = 10
+PRESTOP_S = 5
+"""Until every node has taken a stopping door out of the Service; it still answers in this time."""
+STARTUP_S = 5
+"""Until a new door has resolved its replicas and checked them: one DNS answer and one check."""
+_RESOLVE_HOLD = "5m"
+
+_ERRORS: dict[int, tuple[str, str, str]] = {
+    400: ("invalid_request_error", "bad_request", "The request is not valid HTTP, or its body is too large."),
+    401: ("invalid_request_error", "invalid_api_key", "Missing or wrong API key: send Authorization: Bearer <key>."),
+    404: ("invalid_request_error", "not_found", "There is no such path here."),
+    405: ("invalid_request_error", "method_not_allowed", "Use GET or POST."),
+    408: ("invalid_request_error", "request_incomplete", "The request did not arrive in time."),
+    413: ("invalid_request_error", "body_too_large", "The request body is too large."),
+    429: ("rate_limit_error", "queue_full", "Too many requests are waiting. Try again later."),
+    500: ("server_error", "internal_error", "The proxy failed."),
+    502: ("server_error", "bad_gateway", "The model server broke off before it answered."),
+    503: ("server_error", "no_replica", "No replica of the model could take the request. Try again later."),
+    504: ("server_error", "timeout", "The model server did not answer within the request timeout."),
+}
+_RETRY_AFTER = {429: QUEUE_RETRY_S, 503: NO_REPLICA_RETRY_S}
+
+
+def config_files(plan: ServingPlan) -> dict[str, str]:
+    """The files of `CONFIG_DIR`, by name."""
+    return {"haproxy.cfg": haproxy_config(plan), "front_door.lua": hold_lua(plan)}
+
+
+def haproxy_config(plan: ServingPlan, *, nameserver: str | None = None) -> str:
+    """The whole configuration. `nameserver` is `address:port`; default: those of the pod's /etc/resolv.conf.
+
+    Raises ValueError if the plan has no front door or no placement."""
+    door = _door(plan)
+    sections = (
+        _global(plan, door),
+        _defaults(plan),
+        _resolvers(nameserver),
+        _serving(plan, door),
+        _engine(plan, door),
+        _stats(door),
+    )
+    return "\n\n".join("\n".join((head, *(f"    {line}" for line in lines))) for head, lines in sections) + "\n"
+
+
+def hold_lua(plan: ServingPlan) -> str:
+    """The Lua beside the configuration, with the plan's limits at its head."""
+    door = _door(plan)
+    hold = plan.scaling.hold_s
+    limits = {
+        "HOLD_S": 0 if hold is None else hold,
+        "MAX_HELD": _share(door.max_queue, door),
+        "REQUEST_S": plan.timeouts.request_s,
+        "STREAM_S": plan.timeouts.stream_s,
+        "MAX_BODY_BYTES": door.max_body_bytes,
+    }
+    head = "".join(f"local {name} = {value}\n" for name, value in limits.items())
+    return head + "\n" + resources.files(__package__).joinpath("front_door.lua").read_text(encoding="utf-8")
+
+
+def engine_host(plan: ServingPlan) -> str:
+    """Full name of the engine's headless Service. Raises ValueError if the plan has no placement."""
+    door = _door(plan)
+    if plan.placement is None:
+        raise ValueError("placement: None; a front door needs the namespace of its engine")
+    return f"{plan.names['engine']}.{plan.placement.namespace}.svc.{door.cluster_domain}"
+
+
+def drain_s(plan: ServingPlan) -> int:
+    """How long a stopping door keeps what it has taken: the planned drain, or a held request and its answer."""
+    hold = plan.scaling.hold_s
+    return max(plan.timeouts.drain_s, plan.timeouts.request_s + (0 if hold is None else hold))
+
+
+def _door(plan: ServingPlan) -> FrontDoor:
+    if plan.front_door is None:
+        raise ValueError("front_door: None; this plan has no front door")
+    return plan.front_door
+
+
+def _share(total: int, door: FrontDoor) -> int:
+    return max(1, math.ceil(total / door.replicas))
+
+
+def _slots(plan: ServingPlan) -> int:
+    """One per replica there can be at once, a rollout's and two that are leaving."""
+    return plan.scaling.max_replicas + max(plan.scaling.surge_replicas, plan.rollout.max_surge) + 2
+
+
+def _max_connections(plan: ServingPlan, door: FrontDoor) -> int:
+    """In flight, queued, held, and as many connections that idle: beyond it the kernel's backlog would hide a queue."""
+    flying = _share(door.max_concurrent, door) * _slots(plan)
+    return 2 * (flying + 2 * _share(door.max_queue, door)) + 256
+
+
+_Section = tuple[str, list[str]]
+
+
+def _global(plan: ServingPlan, door: FrontDoor) -> _Section:
+    return "global", [
+        "log stdout format raw local0 info",
+        f"maxconn {_max_connections(plan, door)}",
+        "nbthread 2",
+        "# After SIGUSR1 what is in flight may finish, until this.",
+        f"hard-stop-after {drain_s(plan)}s",
+        "default-path config",
+        "lua-load front_door.lua",
+    ]
+
+
+def _defaults(plan: ServingPlan) -> _Section:
+    lines = [
+        "mode http",
+        "log global",
+        "option httplog",
+        "option dontlognull",
+        "# Tokens are passed on as they come.",
+        "option http-no-delay",
+        "# A new connection per request: an engine that closes an idle one under us would cost a 502.",
+        "option http-server-close",
+        "# Only what was never sent is tried again, on another replica.",
+        "retries 2",
+        "retry-on conn-failure",
+        "option redispatch 1",
+        f"timeout connect {CONNECT_S}s",
+        f"timeout http-request {HEADERS_S}s",
+        f"timeout http-keep-alive {KEEP_ALIVE_S}s",
+        "# Above the server's, so that a late replica is a 504 and not a client's fault.",
+        f"timeout client {plan.timeouts.request_s + CONNECT_S}s",
+        f"timeout server {plan.timeouts.request_s}s",
+        f"timeout queue {plan.timeouts.queue_s}s",
+        f"timeout check {CHECK_TIMEOUT_S}s",
+    ]
+    return "defaults", lines + [_error(status) for status in _ERRORS]
+
+
+def _error(status: int) -> str:
+    kind, code, message = _ERRORS[status]
+    body = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
+    retry = f" hdr retry-after {_RETRY_AFTER[status]}" if status in _RETRY_AFTER else ""
+    return f"http-error status {status} content-type application/json string '{body}'{retry}"
+
+
+def _resolvers(nameserver: str | None) -> _Section:
+    return "resolvers cluster", [
+        "parse-resolv-conf" if nameserver is None else f"nameserver dns1 {nameserver}",
+        "accepted_payload_size 8192",
+        "resolve_retries 3",
+        "timeout resolve 1s",
+        "timeout retry 1s",
+        "# No record means no replica. No answer means nothing: the checks go on judging those we know.",
+        "hold nx 2s",
+        *(f"hold {status} {_RESOLVE_HOLD}" for status in ("timeout", "refused", "other")),
+    ]
+
+
+def _serving(plan: ServingPlan, door: FrontDoor) -> _Section:
+    container = plan.container
+    paths = " ".join(path for path in container.public_paths if path != container.health_path)
+    lines = [
+        f"bind :{door.port}",
+        "# For load balancers before us. Answered here: it must neither need the key nor wake a replica.",
+        f"monitor-uri {container.health_path}",
+    ]
+    if plan.scaling.hold_s is None:
+        lines.append("monitor fail if { nbsrv(engine) eq 0 }")
+    lines += [
+        "option http-buffer-request",
+        "option forwardfor",
+        "http-request del-header x-forwarded- -m beg",
+        "http-request del-header forwarded",
+    ]
+    if door.api_key_secret_name is not None:
+        lines += [
+            "# Hashes are compared, so that neither the time nor the length tells anything of the key.",
+            "http-request set-var(txn.key) http_auth_bearer,sha2(256)",
+            f"acl key_known env({API_KEY_ENV}) -m len ge 1",
+            f"acl key_right env({API_KEY_ENV}),sha2(256),secure_memcmp(txn.key) -m bool",
+            "http-request deny deny_status 401 unless key_known key_right",
+        ]
+    lines += [
+        f"http-request deny deny_status 404 unless {{ path {paths} }}",
+        "http-request deny deny_status 405 unless { method GET POST }",
+        f"http-request deny deny_status 413 if {{ req.body_size gt {door.max_body_bytes} }}",
+        f"http-request deny deny_status 429 if {{ queue(engine) ge {_share(door.max_queue, door)} }}",
+    ]
+    if plan.scaling.hold_s is not None:
+        lines += [
+            "http-request lua.hold",
+            "http-request deny deny_status 429 if { var(txn.hold) -m str full }",
+            "http-request deny deny_status 503 if { var(txn.hold) -m str expired }",
+        ]
+    return "frontend serving", [*lines, "default_backend engine"]
+
+
+def _engine(plan: ServingPlan, door: FrontDoor) -> _Section:
+    container = plan.container
+    return "backend engine", [
+        "balance leastconn",
+        "# A client that left takes its place in the queue with it.",
+        "option abortonclose",
+        "filter lua.limits",
+        "option httpchk",
+        f"http-check send meth GET uri {container.health_path}",
+        "http-check expect status 200",
+        f"default-server check inter {CHECK_INTERVAL_S}s fastinter 1s downinter 1s rise 1 fall 3 "
+        f"maxconn {_share(door.max_concurrent, door)} resolvers cluster resolve-prefer ipv4 init-addr none",
+        f"server-template engine 1-{_slots(plan)} {engine_host(plan)}:{container.port}",
+    ]
+
+
+def _stats(door: FrontDoor) -> _Section:
+    return "frontend stats", [
+        f"bind :{door.stats_port}",
+        "no log",
+        f"http-request use-service prometheus-exporter if {{ path {METRICS_PATH} }}",
+        f"http-request use-service lua.held if {{ path {HELD_PATH} }}",
+        f"http-request return status 200 content-type text/plain string ready if {{ path {READY_PATH} }}",
+        "http-request deny deny_status 404",
+    ]
+
+
+# ---- fragments of the Deployment --------------------------------------------------------------------------------
+
+
+def door_container(plan: ServingPlan) -> dict[str, Any]:
+    """The container of a door, for a pod whose volume `config` holds `config_files`.
+
+    Ready does not ask for a replica: without one, callers must get a 503 that says when to come back, and be counted.
+    The image's stop signal is SIGUSR1, which drains."""
+    door = _door(plan)
+    return {
+        "name": "front-door",
+        "image": door.image,
+        "command": ["haproxy", "-db", "-f", f"{CONFIG_DIR}/haproxy.cfg"],
+        "ports": [
+            {"name": "http", "containerPort": door.port, "protocol": "TCP"},
+            {"name": "metrics", "containerPort": door.stats_port, "protocol": "TCP"},
+        ],
+        "env": _environment(door),
+        "resources": resources_of_door(plan),
+        "startupProbe": _probe(period_s=1, failures=30),
+        "readinessProbe": {**_probe(period_s=5, failures=2), "initialDelaySeconds": STARTUP_S},
+        "livenessProbe": _probe(period_s=10, failures=3),
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(PRESTOP_S)]}}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+        },
+        "volumeMounts": [{"name": "config", "mountPath": CONFIG_DIR, "readOnly": True}],
+    }
+
+
+def door_volumes(config_name: str) -> list[dict[str, Any]]:
+    """The volumes that `door_container` mounts; `config_name` names the ConfigMap with `config_files`."""
+    return [{"name": "config", "configMap": {"name": config_name}}]
+
+
+def termination_grace_s(plan: ServingPlan) -> int:
+    """The pod's `terminationGracePeriodSeconds`: above the wait before the drain and the drain."""
+    return PRESTOP_S + drain_s(plan) + 5
+
+
+def resources_of_door(plan: ServingPlan) -> dict[str, dict[str, str]]:
+    """Two buffers of 16 KiB and their bookkeeping for each connection, on both sides: 64 KiB. No CPU limit, it would
+    delay tokens; more threads than two are never used."""
+    memory = 64 + math.ceil(_max_connections(plan, _door(plan)) * 64 / 1024)
+    return {
+        "requests": {"cpu": "250m", "memory": f"{memory}Mi", "ephemeral-storage": "64Mi"},
+        "limits": {"memory": f"{memory}Mi", "ephemeral-storage": "64Mi"},
+    }
+
+
+def _environment(door: FrontDoor) -> list[dict[str, Any]]:
+    if door.api_key_secret_name is None:
+        return []
+    key = {"name": door.api_key_secret_name, "key": door.api_key_secret_key}
+    return [{"name": API_KEY_ENV, "valueFrom": {"secretKeyRef": key}}]
+
+
+def _probe(period_s: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": READY_PATH, "port": "metrics"},
+        "periodSeconds": period_s,
+        "timeoutSeconds": 2,
+        "failureThreshold": failures,
+    }
