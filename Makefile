@@ -50,8 +50,6 @@ test-engine: setup toolchain ## the tests on the real engine and API server
 
 .PHONY: test
 test: ## everything
-	@$(MAKE) --no-print-directory setup
-	@$(MAKE) --no-print-directory toolchain
 	@$(MAKE) --no-print-directory check
 	@$(MAKE) --no-print-directory test-fast
 	@$(MAKE) --no-print-directory test-engine

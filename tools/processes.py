@@ -72,6 +72,10 @@ class Process:
                 env=dict(env) if env is not None else None,
             )
         self._pid_file.write_text(str(child.pid))
+        # The command line of a process reads as empty for an instant while the kernel loads its program.
+        deadline = time.monotonic() + 1
+        while self.pid is None and child.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
         # Not waited for on purpose; without this Python warns about a child that is still running.
         child.returncode = 0
 
