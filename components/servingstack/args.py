@@ -1,11 +1,11 @@
 """The input: what a model server must achieve, said once, the same from YAML, Pulumi config and Python.
 
-Only `name`, `model` and `target` are required. `None` means "decide for me"; what was decided is printed by the plan
-under `assumed`. Everything here is plain (no Pulumi inputs): these values decide what exists. What is only handed on
-to a resource (a kubeconfig, a token) belongs to the option's `Existing`.
+Only `name`, `model` and `target` are required. `None` means "decide for me"; what was decided is printed by
+the plan under `assumed`. Everything here is plain (no Pulumi inputs): these values decide what exists. What
+is only handed on to a resource (a kubeconfig, a token) belongs to the option's `Existing`.
 
-Trap: fields nobody sets must stay unset. The lock file's key is a hash of the args *as written*, so a validator here
-never fills a field in.
+Trap: fields nobody sets must stay unset. The lock file's key is a hash of the args *as written*, so a
+validator here never fills a field in.
 """
 
 from __future__ import annotations
@@ -13,9 +13,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from servingstack.engines.vllm import VllmSettings
 from servingstack.errors import InvalidInput, from_pydantic
@@ -43,15 +52,19 @@ class ModelArgs(BaseModel):
 
     model_config = _CONFIG
     id: str = Field(min_length=1, max_length=200)
-    """Model id, as on the Hugging Face hub: `meta-llama/Llama-3.1-70B-Instruct`. In the catalog, or with `config`."""
+    """Model id, as on the Hugging Face hub: `meta-llama/Llama-3.1-70B-Instruct`. In the catalog, or with
+    `config`."""
     source: str = Field(default="hf", pattern=r"^(hf|pvc://[a-z0-9][a-z0-9.-]*(/.*)?)$")
-    """Where the weights come from: `hf` (the hub) or `pvc://<claim>/<path>` (a volume that has them). Default `hf`."""
+    """Where the weights come from: `hf` (the hub) or `pvc://<claim>/<path>` (a volume that has them). Default
+    `hf`."""
     revision: str | None = Field(default=None, pattern=r"^[0-9A-Za-z._/-]+$")
     """Commit or tag of the repository. Default: the hub's main branch, which may move."""
     precision: Precision = "auto"
-    """Precision of the weights. Default `auto`: what the repository holds, or a lower one the GPU can run if only that fits."""
+    """Precision of the weights. Default `auto`: what the repository holds, or a lower one the GPU can run if
+    only that fits."""
     max_model_len: int | None = Field(default=None, ge=1)
-    """Longest prompt plus answer, tokens. Default: the smallest power of two that holds the traffic twice over, at most the model's own."""
+    """Longest prompt plus answer, tokens. Default: the smallest power of two that holds the traffic twice
+    over, at most the model's own."""
     token_secret: SecretKey | None = None
     """Existing secret with the hub token; a gated model needs one. Default: none."""
     task: Literal["generate", "embed", "classify", "other"] | None = None
@@ -59,7 +72,8 @@ class ModelArgs(BaseModel):
     gated: bool | None = None
     """Whether the repository asks for a licence to be accepted. Default: the catalog's row, else no."""
     config: Mapping[str, Any] | None = None
-    """Keys of the model's Hugging Face config.json, for a model outside the catalog. Default: the catalog's row."""
+    """Keys of the model's Hugging Face config.json, for a model outside the catalog. Default: the catalog's
+    row."""
     parameters: Count | None = Field(default=None, gt=0)
     """Number of parameters, `8B` or plain. Default: by formula from the architecture."""
     active_parameters: Count | None = Field(default=None, gt=0)
@@ -98,7 +112,7 @@ class SloArgs(BaseModel):
         for kind in ("ttft", "tpot", "latency"):
             asked = [(p, getattr(self, f"{kind}_{p}")) for p in ("p50", "p95", "p99")]
             given = [(p, value) for p, value in asked if value is not None]
-            for (low, smaller), (high, larger) in zip(given, given[1:], strict=False):
+            for (low, smaller), (high, larger) in pairwise(given):
                 if smaller > larger:
                     raise ValueError(
                         f"{kind}_{low} at most {kind}_{high} | Raise {kind}_{high} or lower {kind}_{low}."
@@ -111,7 +125,8 @@ class TrafficArgs(BaseModel):
 
     model_config = _CONFIG
     kind: Literal["online", "batch", "experiment"] = "online"
-    """`online` waits for answers; `batch` has a deadline and no latency SLO; `experiment` may be cold. Default `online`."""
+    """`online` waits for answers; `batch` has a deadline and no latency SLO; `experiment` may be cold.
+    Default `online`."""
     requests_per_second: float | None = Field(default=None, gt=0)
     """Mean rate of requests, 1/s. Default 1 if no rate is given."""
     output_tokens_per_second: float | None = Field(default=None, gt=0)
@@ -139,10 +154,12 @@ class TrafficArgs(BaseModel):
             raise ValueError(f"one rate of {', '.join(rates)} | Keep one of {', '.join(given)}.")
         mean, peak = self.requests_per_second, self.peak_requests_per_second
         if mean is not None and peak is not None and peak < mean:
-            raise ValueError(f"peak_requests_per_second of at least {mean:g} | Raise the peak or lower the mean.")
+            raise ValueError(
+                f"peak_requests_per_second of at least {mean:g} | Raise the peak or lower the mean."
+            )
         if self.shared_prefix_tokens >= self.input_tokens:
             raise ValueError(
-                f"shared_prefix_tokens below input_tokens ({self.input_tokens}) | A prompt is more than its prefix."
+                f"shared_prefix_tokens below input_tokens ({self.input_tokens}) | Lower the prefix."
             )
         if self.deadline is not None and self.kind != "batch":
             raise ValueError("deadline only with kind: batch | Use slo.latency_p95 for online traffic.")
@@ -192,9 +209,11 @@ class HardwareArgs(BaseModel):
     max_hourly_cost: float | None = Field(default=None, gt=0)
     """Most that the stack may cost at its peak, USD per hour. Default: no limit."""
     prices: Mapping[str, float] | None = None
-    """Own or committed prices, USD per hour by instance type or GPU id. Default: the catalog's on-demand price."""
+    """Own or committed prices, USD per hour by instance type or GPU id. Default: the catalog's on-demand
+    price."""
     nodes: tuple[NodeArgs, ...] | None = Field(default=None, min_length=1)
-    """The GPU nodes of a cluster that exists. Default: not known; any GPU of `accelerators` is taken to be there."""
+    """The GPU nodes of a cluster that exists. Default: not known; any GPU of `accelerators` is taken to be
+    there."""
     cpu_request: float | None = Field(default=None, gt=0)
     """CPU cores requested by a replica. Default: from the number of GPUs."""
     memory_request: Size | None = Field(default=None, gt=0)
@@ -205,7 +224,9 @@ class HardwareArgs(BaseModel):
     @model_validator(mode="after")
     def _limit_holds_request(self) -> Self:
         if self.memory_request and self.memory_limit and self.memory_limit < self.memory_request:
-            raise ValueError("memory_limit of at least memory_request | Raise the limit or lower the request.")
+            raise ValueError(
+                "memory_limit of at least memory_request | Raise the limit or lower the request."
+            )
         return self
 
 
@@ -217,16 +238,20 @@ class KubernetesArgs(BaseModel):
     """Namespace of the stack. Default `serving`."""
     create_namespace: bool = True
     """Whether the stack creates and owns the namespace, with pod security `restricted`. Default yes."""
-    prometheus: str = Field(default="http://prometheus-operated.monitoring.svc:9090", pattern=r"^https?://\S+$")
+    prometheus: str = Field(
+        default="http://prometheus-operated.monitoring.svc:9090", pattern=r"^https?://\S+$"
+    )
     """Address of the Prometheus that KEDA asks. Default: the operator's own service in `monitoring`."""
     prometheus_auth: str | None = None
-    """Name of a KEDA TriggerAuthentication in the namespace, for a Prometheus that asks for one. Default: none."""
+    """Name of a KEDA TriggerAuthentication in the namespace, for a Prometheus that asks for one. Default:
+    none."""
     monitoring_namespace: str = "monitoring"
     """Namespace of Prometheus and Grafana; they may reach the metrics ports. Default `monitoring`."""
     monitor_labels: Mapping[str, str] | None = None
     """Labels that the Prometheus operator selects monitors and rules by. Default: none."""
     weights_storage_class: str | None = None
-    """Storage class of the volume that keeps weights between starts. Default: none, each pod downloads to its own disk."""
+    """Storage class of the volume that keeps weights between starts. Default: none, each pod downloads to its
+    own disk."""
     weights_access_mode: Literal["ReadWriteOnce", "ReadWriteMany"] = "ReadWriteMany"
     """Access mode of that volume; `ReadWriteOnce` ties all replicas to one node. Default `ReadWriteMany`."""
     ingress_namespace: str | None = None
@@ -272,20 +297,24 @@ class ScalingArgs(BaseModel):
     scale_to_zero_after: Duration | None = None
     """Idle time after which no replica is kept; goes with `min_replicas: 0`. Default: never."""
     hold: Duration | None = None
-    """How long the front door holds a request while a replica starts from zero. Default: the planned cold start."""
+    """How long the front door holds a request while a replica starts from zero. Default: the planned cold
+    start."""
     queue_depth: int | None = Field(default=None, ge=1)
     """Waiting requests per replica at which another is added. Default: from the SLO's budget for waiting."""
     scale_in_delay: Duration | None = None
-    """How long the load must be low before a replica is taken away, at most 1h. Default: the cold start, at least 5m."""
+    """How long the load must be low before a replica is taken away, at most 1h. Default: the cold start, at
+    least 5m."""
 
     @model_validator(mode="after")
     def _relations(self) -> Self:
         low, high = self.min_replicas, self.max_replicas
         if low is not None and high is not None and low > high:
-            raise ValueError(f"min_replicas at most max_replicas ({high}) | Lower min_replicas or raise max_replicas.")
+            raise ValueError(
+                f"min_replicas at most max_replicas ({high}) | Lower min_replicas or raise max_replicas."
+            )
         if (low == 0) != (self.scale_to_zero_after is not None):
             raise ValueError(
-                "min_replicas: 0 and scale_to_zero_after together, or neither | Add the other, or remove the one."
+                "min_replicas: 0 and scale_to_zero_after, both or neither | Add the other, or remove it."
             )
         if self.scale_in_delay is not None and self.scale_in_delay.total_seconds() > 3600:
             raise ValueError("scale_in_delay of at most 1h (Kubernetes' own limit) | Shorten it.")
@@ -297,7 +326,8 @@ class RolloutArgs(BaseModel):
 
     model_config = _CONFIG
     surge: bool | None = None
-    """Whether a rollout may start one replica more than planned. Default: only at one replica, which must not go away."""
+    """Whether a rollout may start one replica more than planned. Default: only at one replica, which must not
+    go away."""
 
 
 class AlertArgs(BaseModel):
@@ -354,7 +384,8 @@ class ServingStackArgs(BaseModel):
     exposure: Literal["private", "internal", "public"] = "private"
     """Who can reach it: the cluster, the network, or everyone. Default `private`."""
     api_key_secret: SecretKey | None = None
-    """Existing secret with the API key that callers must send. Default: none, the network policy alone guards it."""
+    """Existing secret with the API key that callers must send. Default: none, the network policy alone guards
+    it."""
     rollout: RolloutArgs = RolloutArgs()
     """How a change reaches the replicas."""
     observability: ObservabilityArgs = ObservabilityArgs()
@@ -362,22 +393,28 @@ class ServingStackArgs(BaseModel):
     labels: Mapping[str, str] | None = None
     """Labels on every resource. Default: none but the product's own."""
     overrides: Mapping[str, Mapping[str, Any]] | None = None
-    """Last resort: properties merged into a child by its role, `{deployment: {metadata: {annotations: ...}}}`. Managed fields are refused."""
+    """Last resort: properties merged into a child by its role, `{deployment: {metadata: {annotations:
+    ...}}}`. Managed fields are refused."""
 
     @field_validator("name", mode="before")
     @classmethod
     def _name_is_plain(cls, value: Any) -> Any:
         if not isinstance(value, str):
             raise ValueError("a plain string; a Pulumi Output decides nothing | Use a plain name.")
-        # A Service called vllm makes the kubelet inject VLLM_PORT=tcp://..., which vLLM reads as its own setting.
+        # A Service called vllm makes the kubelet inject VLLM_PORT=tcp://..., which vLLM reads as its own
+        # setting.
         if value == "vllm" or value.startswith("vllm-"):
-            raise ValueError("a name that does not begin with `vllm`, whose Service would inject VLLM_PORT | Rename it.")
+            raise ValueError(
+                "a name that does not begin with `vllm`, whose Service would inject VLLM_PORT | Rename it."
+            )
         return value
 
     @model_validator(mode="after")
     def _relations(self) -> Self:
         if self.traffic.kind == "batch" and (asked := latency_objectives(self.slo)):
-            raise ValueError(f"no latency objective with traffic.kind: batch | Remove slo.{asked[0]}, or use kind: online.")
+            raise ValueError(
+                f"no latency objective with traffic.kind: batch | Remove slo.{asked[0]}, or use kind: online."
+            )
         timeout, stream = self.request_timeout, self.stream_timeout
         if timeout is not None and stream is not None and stream < timeout:
             raise ValueError("stream_timeout of at least request_timeout | Raise stream_timeout.")
@@ -402,7 +439,9 @@ class ServingStackArgs(BaseModel):
 
 def latency_objectives(slo: SloArgs) -> list[str]:
     """The latency objectives that are asked for, by field name."""
-    return [name for name in SloArgs.model_fields if name != "availability" and getattr(slo, name) is not None]
+    return [
+        name for name in SloArgs.model_fields if name != "availability" and getattr(slo, name) is not None
+    ]
 
 
 def known_fields(model: type[BaseModel], prefix: str = "") -> dict[str, list[str]]:

@@ -1,7 +1,7 @@
 """What differs between two plans, or two of anything plain, by dotted path.
 
-Trap: an object that gained an empty field is not a change worth a reviewer's minute, and a list that lost its first
-item is one change, not a change of every item. So lists are compared whole.
+Trap: a list of plain values that lost its first item is one change, not a change of every item. So such lists
+are compared whole, and lists of objects item by item.
 """
 
 from __future__ import annotations
@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 # Follow from the decision, or only explain it.
-_EXPLANATION = ("library_version", "args_key", "alternatives", "assumed", "warnings", "architecture.why", "batching.curve")
+_EXPLANATION = (
+    "library_version",
+    "args_key",
+    "alternatives",
+    "assumed",
+    "warnings",
+    "architecture.why",
+    "batching.curve",
+)
 
 
 @dataclass(frozen=True)
@@ -31,8 +39,15 @@ def changes(before: Any, after: Any, path: str = "") -> Iterator[Change]:
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted({*before, *after}):
             yield from changes(before.get(key), after.get(key), f"{path}.{key}" if path else str(key))
+    elif _objects(before) and _objects(after) and len(before) == len(after):
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from changes(old, new, f"{path}[{index}]")
     elif before != after:
         yield Change(path, before, after)
+
+
+def _objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
 
 
 def decision_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Change, ...]:

@@ -1,21 +1,21 @@
 """Documents: stack files, argument files and Pulumi config become validated args, all violations at once.
 
-Three shapes are read: one stack (`name`, `model`, `target`, ...), several (`{defaults, stacks}`), and a Pulumi stack
-file (`config:` with `servingstack:stacks` and `servingstack:defaults`). What is handed on at deployment (`existing:`)
-is split off here, so that it can never reach a plan or its hash.
+Three shapes are read: one stack (`name`, `model`, `target`, ...), several (`{defaults, stacks}`), and a
+Pulumi stack file (`config:` with `servingstack:stacks` and `servingstack:defaults`). What is handed on at
+deployment (`existing:`) is split off here, so that it can never reach a plan or its hash.
 
-Trap: `pulumi.Config.require_object` hands out a `secure:` value inside an object in plain text, without a word. So a
-`secure:` anywhere in stacks or defaults is refused; a secret has a config key of its own.
+Trap: `pulumi.Config.require_object` hands out a `secure:` value inside an object in plain text, without a
+word. So a `secure:` anywhere in stacks or defaults is refused; a secret has a config key of its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from servingstack.args import ServingStackArgs
 from servingstack.errors import InvalidInput, Violation
@@ -73,7 +73,9 @@ def read(path: Path) -> Document:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise InvalidInput([Violation(str(path), None, f"a readable YAML file ({reason})", "Check the path.")]) from None
+        raise InvalidInput(
+            [Violation(str(path), None, f"a readable YAML file ({reason})", "Check the path.")]
+        ) from None
     return parse_text(text, path.name)
 
 
@@ -94,7 +96,9 @@ def from_stack_file(content: Mapping[str, Any]) -> Document:
     """A Pulumi stack file, as loaded."""
     config = content["config"]
     if not isinstance(config, Mapping):
-        raise InvalidInput([Violation("config", config, "config keys with values", "Indent them under `config:`.")])
+        raise InvalidInput(
+            [Violation("config", config, "config keys with values", "Indent them under `config:`.")]
+        )
     ours = {key.removeprefix(NAMESPACE): value for key, value in config.items() if key.startswith(NAMESPACE)}
     notes = ("ESC environments (`environment:`) are not resolved here.",) if "environment" in content else ()
     return from_config(ours, notes=notes)
@@ -113,7 +117,11 @@ def from_config(values: Mapping[str, Any], notes: tuple[str, ...] = ()) -> Docum
 
 
 def _parse(
-    document: Mapping[str, Any], *, single: bool, notes: tuple[str, ...] = (), found: list[Violation] | None = None
+    document: Mapping[str, Any],
+    *,
+    single: bool,
+    notes: tuple[str, ...] = (),
+    found: list[Violation] | None = None,
 ) -> Document:
     violations = [] if found is None else found
     violations += _outer_violations(document)
@@ -153,13 +161,21 @@ def _outer_violations(document: Mapping[str, Any]) -> Iterator[Violation]:
         )
     stacks, defaults = document.get("stacks"), document.get("defaults")
     if not isinstance(stacks, list) or not stacks:
-        yield Violation("stacks", _short(stacks), "a list of one or more stacks", "Add `- name: ...` below `stacks:`.")
+        yield Violation(
+            "stacks", _short(stacks), "a list of one or more stacks", "Add `- name: ...` below `stacks:`."
+        )
     if defaults is not None and not isinstance(defaults, Mapping):
-        yield Violation("defaults", _short(defaults), "an object with fields of a stack", "Write `field: value` below it.")
+        yield Violation(
+            "defaults", _short(defaults), "an object with fields of a stack", "Write `field: value` below it."
+        )
     elif defaults is not None and "name" in defaults:
-        yield Violation("defaults.name", defaults["name"], "no name in defaults", "Give each stack its own name.")
+        yield Violation(
+            "defaults.name", defaults["name"], "no name in defaults", "Give each stack its own name."
+        )
     if document.get("require_lock", False) not in (True, False, "true", "false"):
-        yield Violation("require_lock", _short(document["require_lock"]), "true or false", "Correct the value.")
+        yield Violation(
+            "require_lock", _short(document["require_lock"]), "true or false", "Correct the value."
+        )
     for part in ("stacks", "defaults"):
         yield from _plain_secrets(document.get(part), part)
 
@@ -169,7 +185,9 @@ def _plain_secrets(value: Any, path: str) -> Iterator[Violation]:
     if isinstance(value, Mapping):
         if "secure" in value:
             allowed = "no secure value inside an object (Pulumi hands it out in plain text)"
-            fix = "Set it under a key of its own (`pulumi config set --secret KEY`), refer to it by `{config: KEY}`."
+            fix = (
+                "Give it a key of its own (`pulumi config set --secret KEY`) and write `{config: KEY}` here."
+            )
             yield Violation(path, REDACTED, allowed, fix)
             return
         for key, inner in value.items():
@@ -191,7 +209,9 @@ def _duplicate_names(listed: Any) -> Iterator[Violation]:
         if not isinstance(name, str):
             continue
         if name in first:
-            yield Violation(f"stacks[{index}].name", name, f"a name other than stacks[{first[name]}]'s", "Rename one.")
+            yield Violation(
+                f"stacks[{index}].name", name, f"a name other than stacks[{first[name]}]'s", "Rename one."
+            )
         first.setdefault(name, index)
 
 
@@ -211,11 +231,13 @@ def _entry(
     return (None if args is None or placed else StackEntry(args, existing, path)), placed
 
 
-def _placed(violation: Violation, own: Mapping[str, Any], defaults: Mapping[str, Any], path: str) -> Violation:
-    in_defaults = not _holds(own, violation.path) and _holds(defaults, violation.path)
-    prefix = "defaults" if in_defaults else path
-    joined = violation.path if not prefix else prefix if violation.path == "(document)" else f"{prefix}.{violation.path}"
-    return Violation(joined, violation.value, violation.allowed, violation.fix)
+def _placed(
+    violation: Violation, own: Mapping[str, Any], defaults: Mapping[str, Any], path: str
+) -> Violation:
+    inner = "" if violation.path == "(document)" else violation.path
+    prefix = "defaults" if inner and not _holds(own, inner) and _holds(defaults, inner) else path
+    joined = ".".join(part for part in (prefix, inner) if part)
+    return replace(violation, path=joined if joined else "(document)")
 
 
 def _holds(document: Any, path: str) -> bool:
@@ -230,7 +252,8 @@ def _holds(document: Any, path: str) -> bool:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """`over` laid over `base`: objects merge, lists replace, null resets to unset. Another engine replaces whole."""
+    """`over` laid over `base`: objects merge, lists replace, null resets to unset. Another engine replaces
+    whole."""
     free = any(path[: len(form)] == form for form in _FREE_FORM)
     result = dict(base)
     for key, value in over.items():
@@ -238,8 +261,8 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any], path: tuple[str, ...
         if value is None and not free:
             result.pop(key, None)
         elif isinstance(value, Mapping):
-            keep = isinstance(below, Mapping) and not (path == () and key == "engine" and _other_kind(below, value))
-            result[key] = merge(below if keep and isinstance(below, Mapping) else {}, value, (*path, key))
+            inner = (*path, key)
+            result[key] = merge(below if _merges(below, value, inner) else {}, value, inner)
         elif isinstance(value, list):
             items = [merge({}, item, (*path, key)) if isinstance(item, Mapping) else item for item in value]
             result[key] = items
@@ -248,14 +271,18 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any], path: tuple[str, ...
     return result
 
 
-def _other_kind(below: Mapping[str, Any], over: Mapping[str, Any]) -> bool:
-    return "kind" in over and over["kind"] != below.get("kind")
+def _merges(below: Any, over: Mapping[str, Any], path: tuple[str, ...]) -> TypeGuard[Mapping[str, Any]]:
+    if not isinstance(below, Mapping):
+        return False
+    return path != ("engine",) or "kind" not in over or over["kind"] == below.get("kind")
 
 
 def _existing(given: Any) -> tuple[dict[str, Any], list[Violation]]:
     """The values that are handed on at deployment."""
     if not isinstance(given, Mapping):
-        return {}, [Violation("existing", _short(given), "an object with ids of what exists", "Write `field: value`.")]
+        return {}, [
+            Violation("existing", _short(given), "an object with ids of what exists", "Write `field: value`.")
+        ]
     existing: dict[str, Any] = {}
     violations: list[Violation] = []
     for name, value in given.items():
@@ -270,7 +297,9 @@ def _existing(given: Any) -> tuple[dict[str, Any], list[Violation]]:
             existing[name] = StackOutput(value["stack"], value["output"])
         elif "secure" not in value:  # a secure value has been reported already
             allowed = "a plain value, {config: KEY} or {stack: org/project/env, output: NAME}"
-            violations.append(Violation(path, f"an object with {', '.join(map(str, value))}", allowed, "Use one of these."))
+            violations.append(
+                Violation(path, f"an object with {', '.join(map(str, value))}", allowed, "Use one of these.")
+            )
     return existing, violations
 
 
@@ -278,4 +307,13 @@ def _short(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float) else f"a {type(value).__name__}"
 
 
-__all__ = ["ConfigValue", "Document", "StackEntry", "StackOutput", "from_config", "merge", "parse_text", "read"]
+__all__ = [
+    "ConfigValue",
+    "Document",
+    "StackEntry",
+    "StackOutput",
+    "from_config",
+    "merge",
+    "parse_text",
+    "read",
+]

@@ -1,7 +1,9 @@
-"""What goes wrong, said the same way everywhere: the field's path, the value given, what is allowed, what to do.
+"""What goes wrong, said the same way everywhere: the field's path, the value given, what is allowed, what to
+do.
 
-Two kinds, never mixed: `InvalidInput` (the document is wrong, exit 2) and `Infeasible` (the document is right, but
-no plan meets it, exit 1). Both carry data, so that the command line can print them as text or as JSON.
+Two kinds, never mixed: `InvalidInput` (the document is wrong, exit 2) and `Infeasible` (the document is
+right, but no plan meets it, exit 1). Both carry data, so that the command line can print them as text or
+as JSON.
 """
 
 from __future__ import annotations

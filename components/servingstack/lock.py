@@ -1,10 +1,10 @@
 """The lock file: the plans of one environment as reviewed in a pull request, rendered later as they stand.
 
-`plan.<env>.lock.json` beside the stack file. A stack's key is the hash of its args as written; as long as it matches,
-the locked plan is what is deployed, whatever a newer library would decide.
+`plan.<env>.lock.json` beside the stack file. A stack's key is the hash of its args as written; as long as it
+matches, the locked plan is what is deployed, whatever a newer library would decide.
 
-Trap: a plan that a newer library wrote may hold fields this one does not know. Dropping them would deploy something
-nobody reviewed, so that is an error.
+Trap: a plan that a newer library wrote may hold fields this one does not know. Dropping them would deploy
+something nobody reviewed, so that is an error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class LockEntry(BaseModel):
     @model_validator(mode="after")
     def _key_is_the_plans(self) -> LockEntry:
         if self.key != self.plan.args_key:
-            raise ValueError("key equal to plan.args_key | The file was edited by hand; run `servingstack lock` again.")
+            raise ValueError(
+                "key equal to plan.args_key | The file was edited by hand; run `servingstack lock` again."
+            )
         return self
 
 
@@ -62,7 +64,7 @@ class Comparison:
     """`stale`: the args were changed after the lock was written."""
     locked: ServingPlan | None
     changed: tuple[Change, ...]
-    """Where the fresh plan differs from the locked one; with `matching`, a newer library decides differently."""
+    """Where the fresh plan differs from the locked one; with `matching`, by a newer library."""
 
     @property
     def current(self) -> bool:
@@ -95,7 +97,9 @@ def loads(text: str, source: str) -> LockFile:
         return LockFile.model_validate(json.loads(text))
     except json.JSONDecodeError as error:
         fix = "Resolve a merge by running `servingstack lock` again."
-        raise InvalidInput([Violation(f"{source} line {error.lineno}", None, f"JSON ({error.msg})", fix)]) from None
+        raise InvalidInput(
+            [Violation(f"{source} line {error.lineno}", None, f"JSON ({error.msg})", fix)]
+        ) from None
     except ValidationError as error:
         raise InvalidInput([_violation(item, source) for item in error.errors(include_url=False)]) from None
 
@@ -131,4 +135,15 @@ def compare(lock: LockFile | None, plan: ServingPlan) -> Comparison:
     return Comparison("matching" if entry.key == plan.args_key else "stale", entry.plan, changed)
 
 
-__all__ = ["Comparison", "LockEntry", "LockFile", "compare", "dumps", "loads", "lock_path", "make", "read", "write"]
+__all__ = [
+    "Comparison",
+    "LockEntry",
+    "LockFile",
+    "compare",
+    "dumps",
+    "loads",
+    "lock_path",
+    "make",
+    "read",
+    "write",
+]

@@ -1,7 +1,7 @@
 """Recognise a credential that was written out in plain text, so that it is refused and never repeated.
 
-Trap: an error message that quotes a bad value is how a token ends in a CI log. Whatever prints a value given by a
-user asks `looks_like_secret` first.
+Trap: an error message that quotes a bad value is how a token ends in a CI log. Whatever prints a value
+given by a user asks `looks_like_secret` first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import re
 REDACTED = "[secret]"
 
 _FORMS = re.compile(
-    # Prefixes as in gitleaks' rules (github.com/gitleaks/gitleaks config/gitleaks.toml); lengths a little looser.
+    # Prefixes as in gitleaks' rules (github.com/gitleaks/gitleaks config/gitleaks.toml); lengths a little
+    # looser.
     r"\b(hf_|api_org_)[A-Za-z0-9]{20,}"  # Hugging Face
     r"|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"  # JSON web token, also a Kubernetes service account's
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
@@ -29,5 +30,6 @@ def looks_like_secret(value: object) -> bool:
 
 
 def is_secret_field(name: str) -> bool:
-    """Whether a field of this name holds a credential (`token`), rather than naming one (`token_secret_name`)."""
+    """Whether a field of this name holds a credential (`token`), rather than naming one
+    (`token_secret_name`)."""
     return _FIELDS.search(name) is not None

@@ -1,7 +1,7 @@
 """Durations, sizes, rates and GPU names: parsed once, at the edge, into plain typed values.
 
-Trap: a bare number is refused for a duration and a size. `30` may mean seconds or milliseconds, and a latency that is
-wrong by a thousand times makes a plan that looks right.
+Trap: a bare number is refused for a duration and a size. `30` may mean seconds or milliseconds, and a
+latency that is wrong by a thousand times makes a plan that looks right.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _COUNTS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 
 
 def parse_duration(value: Any) -> timedelta:
-    """`500ms`, `30s`, `5m`, `1h30m`, or a timedelta. Raises ValueError on anything else, bare numbers included."""
+    """`500ms`, `30s`, `5m`, `1h30m`, or a timedelta. Raises ValueError on anything else, bare numbers
+    included."""
     if isinstance(value, timedelta):
         if value <= timedelta(0):
             raise ValueError("a duration above zero | Give a positive duration.")
@@ -48,14 +49,20 @@ def parse_duration(value: Any) -> timedelta:
 def format_duration(value: timedelta) -> str:
     """The shortest exact spelling that `parse_duration` reads back."""
     microseconds = value // timedelta(microseconds=1)
-    for unit, size in (("d", 86400_000_000), ("h", 3600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1000)):
+    for unit, size in (
+        ("d", 86400_000_000),
+        ("h", 3600_000_000),
+        ("m", 60_000_000),
+        ("s", 1_000_000),
+        ("ms", 1000),
+    ):
         if microseconds % size == 0:
             return f"{microseconds // size}{unit}"
     return f"{microseconds}us"
 
 
 def parse_size(value: Any) -> int:
-    """`60Gi`, `80GB`, `64MiB`, `1048576B`: bytes. Raises ValueError on anything else, bare numbers included."""
+    """`60Gi`, `80GB`, `64MiB`, `1048576B`: bytes. ValueError on anything else, bare numbers included."""
     match = _SIZE.fullmatch(str(value).strip())
     if match is None:
         raise ValueError("a size with a unit, such as 60Gi, 80GB, 64MiB | Write the unit.")
@@ -109,7 +116,9 @@ Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": r"^(\d+(\.\d+)?(us|ms|s|m|h|d))+$", "examples": ["500ms", "30s"]}),
+    WithJsonSchema(
+        {"type": "string", "pattern": r"^(\d+(\.\d+)?(us|ms|s|m|h|d))+$", "examples": ["500ms", "30s"]}
+    ),
 ]
 """A length of time, written with its unit."""
 
@@ -117,7 +126,9 @@ Size = Annotated[
     int,
     BeforeValidator(parse_size),
     PlainSerializer(exact_size, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)?\s*([KMGTPkmgtp]i?[Bb]?|[Bb])$", "examples": ["60Gi"]}),
+    WithJsonSchema(
+        {"type": "string", "pattern": r"^\d+(\.\d+)?\s*([KMGTPkmgtp]i?[Bb]?|[Bb])$", "examples": ["60Gi"]}
+    ),
 ]
 """A number of bytes, written with its unit."""
 

@@ -1,14 +1,14 @@
 """YAML as Pulumi's own reader takes it (the 1.2 core schema), with the traps of PyYAML's defaults closed.
 
-Trap: PyYAML reads YAML 1.1. There `no` is false, `1:30` is 90, `1e6` is a text, and of two equal keys the last one
-wins without a word. Here they are a text, a text, a number, and an error.
+Trap: PyYAML reads YAML 1.1. There `no` is false, `1:30` is 90, `1e6` is a text, and of two equal keys the
+last one wins without a word. Here they are a text, a text, a number, and an error.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import yaml
 
@@ -21,20 +21,8 @@ _VALUES = 100_000  # of a document after its aliases are expanded; more is a mis
 class _Loader(yaml.SafeLoader):
     """Strings, numbers, true, false and null; nothing else is guessed."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)
-        seen: dict[str, int] = {}
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                message = f"the key `{key.value}` a second time (first in line {seen[key.value]})"
-                raise yaml.composer.ComposerError(None, None, message, key.start_mark)
-            if isinstance(key, yaml.ScalarNode):
-                seen[key.value] = key.start_mark.line + 1
-        return node
-
-
+_Loader.yaml_implicit_resolvers = {}
 for tag, pattern, first in (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
@@ -48,16 +36,39 @@ for tag, pattern, first in (
 def load(text: str, source: str) -> Any:
     """The one document in `text`, as plain values. Raises `InvalidInput` that names `source` and the line."""
     try:
-        content = yaml.load(text, Loader=_Loader)
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        _refuse_repeated_keys(node, set())
+        content = None if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = source if mark is None else f"{source} line {mark.line + 1}"
-        raise InvalidInput([Violation(where, None, "YAML", f"The reader says: {error.problem or error.context}.")]) from None
+        raise InvalidInput(
+            [Violation(where, None, "YAML", f"The reader says: {error.problem or error.context}.")]
+        ) from None
     except (yaml.YAMLError, ValueError, RecursionError, AttributeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidInput([Violation(source, None, "YAML", f"The reader says: {reason}.")]) from None
     _check(content, source, source, [0], 0)
     return content
+
+
+def _refuse_repeated_keys(node: yaml.Node | None, visited: set[int]) -> None:
+    """On the nodes, before merge keys (`<<`) are spread: those may well repeat a key."""
+    if node is None or id(node) in visited:
+        return
+    visited.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for inner in node.value:
+            _refuse_repeated_keys(inner, visited)
+    elif isinstance(node, yaml.MappingNode):
+        first: dict[str, int] = {}
+        for key, inner in node.value:
+            line = key.start_mark.line + 1
+            if isinstance(key, yaml.ScalarNode) and first.setdefault(key.value, line) != line:
+                message = f"the key `{key.value}` a second time (first in line {first[key.value]})"
+                raise yaml.MarkedYAMLError(problem=message, problem_mark=key.start_mark)
+            _refuse_repeated_keys(inner, visited)
 
 
 def _check(value: Any, path: str, source: str, count: list[int], depth: int) -> None:

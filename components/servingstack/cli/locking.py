@@ -1,0 +1,80 @@
+"""`servingstack lock`: write the lock file, or say what would change in it if it were written now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from servingstack import lock
+from servingstack.cli.source import Planned, Source
+from servingstack.errors import InvalidInput, Violation
+
+
+@dataclass(frozen=True)
+class LockReport:
+    """What was done with a lock file."""
+
+    path: str
+    written: bool
+    states: Mapping[str, str]
+    """By stack: `absent`, `matching` or `stale` before it was written; `removed` for one that is gone."""
+    changed: Mapping[str, tuple[str, ...]]
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "written": self.written,
+            "stacks": {
+                name: {"state": state, "changed": list(self.changed.get(name, ()))}
+                for name, state in self.states.items()
+            },
+        }
+
+    def text(self) -> str:
+        lines = [f"{'wrote' if self.written else 'current:'} {self.path}"]
+        for name, state in self.states.items():
+            lines.append(f"  {name}: {_WORDS[state] if self.written else 'matching'}")
+            lines += [f"    {change}" for change in self.changed.get(name, ())]
+        return "\n".join(lines)
+
+
+_WORDS = {"absent": "new", "matching": "the same args", "stale": "new args", "removed": "removed"}
+
+
+def _report(source: Source, planned: Mapping[str, Planned], *, written: bool) -> LockReport:
+    states: dict[str, str] = {name: item.lock.state for name, item in planned.items()}
+    for name in sorted(set(source.lock.stacks if source.lock is not None else ()) - set(planned)):
+        states[name] = "removed"
+    changed = {
+        name: tuple(map(str, item.lock.changed)) for name, item in planned.items() if item.lock.changed
+    }
+    return LockReport(str(source.lock_path), written, states, changed)
+
+
+def write_lock(source: Source, planned: Mapping[str, Planned]) -> LockReport:
+    """Write fresh plans of every stack."""
+    report = _report(source, planned, written=True)
+    lock.write(source.lock_path, lock.make({name: item.fresh for name, item in planned.items()}))
+    return report
+
+
+def check_lock(source: Source, planned: Mapping[str, Planned]) -> LockReport:
+    """Raises `InvalidInput` unless every stack is locked with its present args, and no other stack is.
+
+    A plan that a newer library would make otherwise is reported, and no error: the locked one is deployed."""
+    report = _report(source, planned, written=False)
+    words = {"absent": "not locked", "stale": "its args were changed since", "removed": "no such stack"}
+    violations = [
+        Violation(
+            f"{source.lock_path.name}: {name}",
+            "; ".join(report.changed.get(name, ())) or words[state],
+            f"a lock of the present args ({words[state]})",
+            "Run `servingstack lock`, review the file, commit it.",
+        )
+        for name, state in report.states.items()
+        if state != "matching"
+    ]
+    if violations:
+        raise InvalidInput(violations)
+    return report

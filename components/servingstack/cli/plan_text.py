@@ -1,0 +1,289 @@
+"""The plan for a person: the decision first, then what it rests on, in the order a reviewer asks.
+
+Trap: rich reads `[...]` in a text as markup, and model ids, label selectors and PromQL are full of
+brackets. Every text that comes from a plan goes through `Text`, never through a markup string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from servingstack.cli.source import Planned, Source
+from servingstack.plan import Architecture, Batching, Cost, Estimate, Scaling, ServingPlan, Timeouts
+from servingstack.units import format_size
+
+BAR = 48
+
+
+def console() -> Console:
+    """Standard output, without guessed highlighting."""
+    return Console(highlight=False, soft_wrap=False)
+
+
+def print_plans(source: Source, planned: Mapping[str, Planned]) -> None:
+    """Every plan, then the total if there is more than one."""
+    out = console()
+    for note in source.document.notes:
+        out.print(Text(f"note: {note}", style="yellow"))
+    for item in planned.values():
+        out.print(plan_view(item.fresh), Text(lock_note(item, source)), Text())
+    if len(planned) > 1:
+        plans = [item.fresh for item in planned.values()]
+        hourly, monthly = (
+            sum(plan.cost.hourly_usd for plan in plans),
+            sum(plan.cost.monthly_usd for plan in plans),
+        )
+        out.print(
+            Text(
+                f"Total of {len(plans)} stacks: {usd(hourly)} an hour, {usd(monthly)} a month.", style="bold"
+            )
+        )
+
+
+def lock_note(item: Planned, source: Source) -> str:
+    """How the lock file stands to this plan, in a line or a few."""
+    name = source.lock_path.name
+    if item.lock.state == "absent":
+        return f"Lock: not in {name}; `servingstack lock` writes it." if source.is_environment else ""
+    if item.lock.state == "matching" and not item.lock.changed:
+        return f"Lock: {name} holds this plan."
+    heading = (
+        f"Lock: STALE, the args were changed after {name} was written. Locked => now:"
+        if item.lock.state == "stale"
+        else f"Lock: {name} matches and is deployed; this release would decide otherwise. Locked => fresh:"
+    )
+    return "\n".join([heading, *(f"  {change}" for change in item.lock.changed)])
+
+
+def plan_view(plan: ServingPlan) -> RenderableType:
+    """One plan, whole."""
+    architecture = plan.architecture
+    parts: list[RenderableType] = [
+        Rule(Text(f"{plan.name}: {architecture.model}", style="bold"), align="left"),
+        Text(architecture.why),
+        *_section("Architecture", _pairs(_architecture_rows(architecture))),
+        *_section("Memory of each GPU", memory_bar(architecture)),
+        *_section("Batching", Text(f"limited by {plan.batching.limited_by}"), curve_table(plan.batching)),
+        *_section("Scaling", _pairs(_scaling_rows(plan.scaling))),
+        *_section("Timeouts", _pairs(_timeout_rows(plan.timeouts))),
+        *_section("Objectives", objectives_table(plan)),
+        *_section("Expected at the peak", expected_table(plan)),
+        *_section("Cost", _pairs(_cost_rows(plan.cost))),
+    ]
+    if plan.alternatives:
+        parts += _section("Alternatives, and why they lost", alternatives_table(plan))
+    if plan.monitoring.unavailable:
+        rows = [(item.signal, item.reason) for item in plan.monitoring.unavailable]
+        parts += _section("Not available on this target", _pairs(rows))
+    if plan.warnings:
+        rows = [(f"{item.path}", f"{item.message} ({item.code})") for item in plan.warnings]
+        parts += _section("Warnings", _pairs(rows))
+    if plan.assumed:
+        rows = [(item.path, f"{item.value} ({item.why})") for item in plan.assumed]
+        parts += _section("Assumed, because nobody said", _pairs(rows))
+    return Group(*parts)
+
+
+def _section(title: str, *content: RenderableType) -> list[RenderableType]:
+    return [Text(), Text(title, style="bold cyan"), *content]
+
+
+def _pairs(rows: Iterable[tuple[str, str]]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(Text(f"  {name}"), Text(value))
+    return table
+
+
+def _table(*columns: str, right: Sequence[int] = ()) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for index, column in enumerate(columns):
+        table.add_column(
+            Text(column, style="dim"), justify="right" if index in right else "left", overflow="fold"
+        )
+    return table
+
+
+def _architecture_rows(plan: Architecture) -> Iterable[tuple[str, str]]:
+    place = " ".join(part for part in (plan.option, plan.cloud, plan.region) if part)
+    yield "option", place
+    yield "engine", f"{plan.engine} {plan.engine_version}"
+    instance = f" on {plan.instance_type}" if plan.instance_type is not None else ""
+    yield (
+        "GPUs",
+        f"{plan.gpus_per_replica} x {plan.accelerator} ({plan.accelerator_form}) a replica{instance}",
+    )
+    yield "parallelism", f"tensor {plan.tensor_parallel_size}, pipeline {plan.pipeline_parallel_size}"
+    quantization = f", quantization {plan.quantization}" if plan.quantization is not None else ""
+    yield (
+        "precision",
+        f"weights {plan.precision}{quantization}, activations {plan.dtype}, KV cache {plan.kv_cache_dtype}",
+    )
+    yield (
+        "context",
+        f"{plan.max_model_len} tokens a request, {plan.kv_cache_tokens} in the KV cache of a replica",
+    )
+    limit = format_size(plan.memory_limit_bytes)
+    yield (
+        "host",
+        f"{plan.cpu_request:g} cores, {format_size(plan.memory_request_bytes)} memory (limit {limit})",
+    )
+    yield "shared memory", format_size(plan.shared_memory_bytes)
+    yield "disk", format_size(plan.disk_bytes)
+
+
+def memory_bar(architecture: Architecture) -> RenderableType:
+    """How a GPU's memory is filled, as a bar and a legend."""
+    memory = architecture.memory_per_gpu
+    parts = (
+        ("weights", memory.weights, "#"),
+        ("KV cache", memory.kv_cache, "="),
+        ("overhead", memory.overhead, "+"),
+        ("reserved", memory.reserved, "."),
+    )
+    bar = "".join(sign * round(BAR * size / memory.total) for _, size, sign in parts)[:BAR]
+    legend = [
+        (f"{sign} {name}", f"{format_size(size)}  {size / memory.total:.0%}") for name, size, sign in parts
+    ]
+    return Group(Text(f"  [{bar:<{BAR}}] {format_size(memory.total)}"), _pairs(legend))
+
+
+def curve_table(batching: Batching) -> Table:
+    """The latency-throughput curve; the chosen batch size is marked."""
+    table = _table("  batch", "TTFT ms", "TPOT ms", "tokens/s", "requests/s", "", right=(0, 1, 2, 3, 4))
+    best = max((point.output_tokens_per_s for point in batching.curve), default=0.0)
+    for point in batching.curve:
+        chosen = point.batch_size == batching.max_num_seqs
+        mark = "<- chosen" if chosen else "" if point.within_slo else "misses the SLO"
+        bar = "*" * round(20 * point.output_tokens_per_s / best) if best > 0 else ""
+        table.add_row(
+            *(
+                Text(text, style="bold" if chosen else "")
+                for text in (
+                    f"  {point.batch_size}",
+                    f"{point.ttft_ms:.0f}",
+                    f"{point.tpot_ms:.1f}",
+                    f"{point.output_tokens_per_s:.0f}",
+                    f"{point.requests_per_s:.3g}",
+                    f"{bar:<20} {mark}".rstrip(),
+                )
+            )
+        )
+    return table
+
+
+def _scaling_rows(scaling: Scaling) -> Iterable[tuple[str, str]]:
+    fixed = "" if scaling.autoscaled else " (fixed)"
+    yield "replicas", f"{scaling.min_replicas} to {scaling.max_replicas}{fixed}"
+    yield "needed", f"{scaling.mean_replicas} at the mean, {scaling.peak_replicas} at the peak"
+    yield "warm", f"{scaling.warm_replicas} beyond the mean, {scaling.placeholder_pods} placeholder pods"
+    yield "surge", f"{scaling.surge_replicas} during a rollout"
+    yield "scales on", f"{scaling.metric}, at {scaling.threshold:g} waiting requests a replica"
+    yield "because", scaling.threshold_arithmetic
+    yield (
+        "scale in",
+        f"after {scaling.scale_in_delay_s} s of low load, one replica each {scaling.scale_in_period_s} s",
+    )
+    if scaling.scale_to_zero_after_s is not None:
+        hold = f", holding requests for up to {scaling.hold_s} s" if scaling.hold_s is not None else ""
+        yield "scale to zero", f"after {scaling.scale_to_zero_after_s} s idle{hold}"
+    cold = scaling.cold_start
+    parts = f"node {cold.node_s:.0f} + image {cold.image_s:.0f} + weights {cold.weights_s:.0f}"
+    yield "cold start", f"{cold.total_s:.0f} s = {parts} + engine {cold.engine_s:.0f}"
+
+
+def _timeout_rows(timeouts: Timeouts) -> Iterable[tuple[str, str]]:
+    yield "request", f"{timeouts.request_s} s, enforced by {timeouts.enforced_by}"
+    yield "stream", f"{timeouts.stream_s} s in all; first byte and idle gap {timeouts.request_s} s"
+    yield "queue", f"{timeouts.queue_s} s"
+    yield (
+        "client",
+        f"set {timeouts.request_s} s (unstreamed) or {timeouts.stream_s} s (streamed), plus the network",
+    )
+    yield "startup", f"{timeouts.startup_s} s until a replica must be ready"
+    yield "drain", f"{timeouts.drain_s} s, killed after {timeouts.grace_s} s"
+
+
+def objectives_table(plan: ServingPlan) -> Table:
+    """What is promised, and the histogram edge it is measured at."""
+    table = _table("  objective", "share", "at most", "measured at", "window", right=(1, 2, 3))
+    for item in plan.monitoring.objectives:
+        table.add_row(
+            Text(f"  {item.id}"),
+            f"{item.percent:g} %",
+            "" if item.threshold_ms is None else f"{item.threshold_ms:g} ms",
+            "" if item.histogram_edge_s is None else f"{item.histogram_edge_s * 1000:g} ms",
+            f"{item.window_days} d",
+        )
+    return table
+
+
+def expected_table(plan: ServingPlan) -> Table:
+    """Estimates with their bands and sources."""
+    expected = plan.expected
+    table = _table("  what", "value", "band", "source", right=(1, 2))
+    rows: tuple[tuple[str, Estimate, str], ...] = (
+        ("TTFT p50", expected.ttft_p50_ms, "ms"),
+        ("TTFT p95", expected.ttft_p95_ms, "ms"),
+        ("TPOT p50", expected.tpot_p50_ms, "ms"),
+        ("TPOT p95", expected.tpot_p95_ms, "ms"),
+        ("whole request p95", expected.latency_p95_ms, "ms"),
+        ("output of a replica", expected.output_tokens_per_s, "tokens/s"),
+        ("requests of a replica", expected.requests_per_s, "1/s"),
+    )
+    for name, estimate, unit in rows:
+        band = f"{_number(estimate.low)} to {_number(estimate.high)}"
+        table.add_row(Text(f"  {name}"), f"{_number(estimate.value)} {unit}", band, Text(estimate.source))
+    for name, share in (("mean", expected.utilisation_at_mean), ("peak", expected.utilisation_at_peak)):
+        table.add_row(Text(f"  utilisation, {name}"), f"{share:.0%}", "", "")
+    return table
+
+
+def _cost_rows(cost: Cost) -> Iterable[tuple[str, str]]:
+    yield "hourly", f"{usd(cost.hourly_usd)} at the minimum, {usd(cost.peak_hourly_usd)} at the peak"
+    yield (
+        "monthly",
+        f"{usd(cost.monthly_usd)} (730 h at the minimum), of it {usd(cost.warm_monthly_usd)} to stay warm",
+    )
+    yield (
+        "per unit",
+        (
+            f"{usd(cost.per_gpu_hour_usd)} a GPU hour, "
+            f"{usd(cost.per_million_output_tokens_usd)} a million output tokens"
+        ),
+    )
+    yield "price", f"{cost.basis}, of {cost.price_date}, {cost.price_source}"
+
+
+def alternatives_table(plan: ServingPlan) -> Table:
+    """What else was considered."""
+    table = _table(
+        "  GPUs", "instance", "TP", "precision", "replicas", "an hour", "lost because", right=(2, 4, 5)
+    )
+    for item in plan.alternatives:
+        table.add_row(
+            Text(f"  {item.gpus_per_replica} x {item.accelerator}"),
+            Text("" if item.instance_type is None else item.instance_type),
+            str(item.tensor_parallel_size),
+            item.precision,
+            "" if item.replicas is None else str(item.replicas),
+            "" if item.hourly_usd is None else usd(item.hourly_usd),
+            Text(item.lost_because),
+        )
+    return table
+
+
+def usd(value: float) -> str:
+    """Money: cents below a thousand, whole dollars above."""
+    return f"${value:,.2f}" if abs(value) < 1000 else f"${value:,.0f}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"

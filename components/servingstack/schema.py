@@ -1,0 +1,134 @@
+"""The JSON schema of every file that holds stacks, for editors: one schema that tells the three shapes apart.
+
+Trap: under defaults nothing is required of a single stack but its name, and null means "reset to unset"
+there. So the fields exist twice: strict for a file that is one stack, and partial for lists and defaults.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from servingstack.args import ServingStackArgs
+
+_PARTIAL = "Partial"
+_EXISTING: dict[str, Any] = {
+    "type": "object",
+    "description": "Ids of what exists, handed on at deployment: plain values or references, never a credential.",
+    "additionalProperties": {
+        "anyOf": [
+            {"type": ["string", "number", "boolean", "array"]},
+            {
+                "type": "object",
+                "description": "The value of a config key, which may be secret.",
+                "properties": {"config": {"type": "string"}},
+                "required": ["config"],
+                "additionalProperties": False,
+            },
+            {
+                "type": "object",
+                "description": "An output of another Pulumi stack.",
+                "properties": {
+                    "stack": {"type": "string", "description": "org/project/environment"},
+                    "output": {"type": "string"},
+                },
+                "required": ["stack", "output"],
+                "additionalProperties": False,
+            },
+        ]
+    },
+}
+
+
+def schema() -> dict[str, Any]:
+    """The schema as plain JSON values."""
+    strict = ServingStackArgs.model_json_schema(mode="validation")
+    definitions: dict[str, Any] = strict.pop("$defs")
+    definitions["Stack"] = strict
+    definitions |= {f"{name}{_PARTIAL}": _partial(body) for name, body in copy.deepcopy(definitions).items()}
+    definitions["Existing"] = _EXISTING
+    for name in ("Stack", f"Stack{_PARTIAL}"):
+        definitions[name]["properties"]["existing"] = {"$ref": "#/$defs/Existing"}
+    listed = {"allOf": [{"$ref": f"#/$defs/Stack{_PARTIAL}"}], "required": ["name"]}
+    stacks = {
+        "type": "array",
+        "minItems": 1,
+        "items": listed,
+        "description": "The stacks; their names are unique.",
+    }
+    defaults = {
+        "allOf": [{"$ref": f"#/$defs/Stack{_PARTIAL}"}],
+        "not": {"required": ["name"]},
+        "description": "Fields of every stack, unless it says otherwise. Objects merge, lists replace, null resets.",
+    }
+    several = {
+        "properties": {"stacks": stacks, "defaults": defaults},
+        "required": ["stacks"],
+        "additionalProperties": False,
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "servingstack: one stack, {defaults, stacks}, or a Pulumi stack file",
+        "type": "object",
+        "if": {"required": ["config"]},
+        "then": _environment(stacks, defaults),
+        "else": {
+            "if": {"anyOf": [{"required": ["stacks"]}, {"required": ["defaults"]}]},
+            "then": several,
+            "else": {"$ref": "#/$defs/Stack"},
+        },
+        "$defs": definitions,
+    }
+
+
+def _environment(stacks: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "properties": {
+            "config": {
+                "type": "object",
+                "properties": {
+                    "servingstack:stacks": stacks,
+                    "servingstack:defaults": defaults,
+                    "servingstack:require_lock": {
+                        "enum": [True, False, "true", "false"],
+                        "description": "Whether `up` stops when the lock file is absent or stale. Default no.",
+                    },
+                },
+                "required": ["servingstack:stacks"],
+            }
+        }
+    }
+
+
+def _partial(body: dict[str, Any]) -> dict[str, Any]:
+    """A definition with nothing required, null allowed everywhere, and references to other partial ones."""
+    body.pop("required", None)
+    properties: dict[str, Any] = body.get("properties", {})
+    for name, field in properties.items():
+        if "const" in field:  # the tag of a union tells its members apart
+            continue
+        described = {key: field.pop(key) for key in ("description", "default") if key in field}
+        properties[name] = described | {"anyOf": [_repointed(field), {"type": "null"}]}
+    return body
+
+
+def _repointed(value: Any) -> Any:
+    """Objects merge, so what they hold is partial; lists are replaced, so their items stay strict."""
+    if isinstance(value, dict):
+        return {
+            key: f"{inner}{_PARTIAL}" if key == "$ref" else inner if key == "items" else _repointed(inner)
+            for key, inner in value.items()
+            if key != "discriminator"
+        }
+    if isinstance(value, list):
+        return [_repointed(inner) for inner in value]
+    return value
+
+
+def dumps() -> str:
+    """The schema as stable text."""
+    return json.dumps(schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+__all__ = ["dumps", "schema"]
