@@ -1,0 +1,95 @@
+"""Where a stack's series are: label matchers and metric names, each in one place.
+
+Traps:
+- A matcher that differs by one letter from the label on the series is not an error, it is an empty result: a
+  dead scaler, a silent alert. So every query takes its matchers from here, and the monitors that make the
+  labels take their names from the same plan.
+- DCGM's and KEDA's exporters export `namespace` and `pod` labels that Prometheus' own target labels would
+  overwrite. Their charts leave `honorLabels` false (NVIDIA/dcgm-exporter deployment/values.yaml and
+  kedacore/charts keda/templates/manager/servicemonitor.yaml set none), so Prometheus keeps the exporter's
+  label as `exported_namespace` and `exported_pod`. That form alone is used here: a monitor with
+  `honorLabels: true` for them shows empty GPU panels.
+- HAProxy's exporter counts responses by class (`4xx`), not by code. A full queue therefore answers from a
+  backend of its own, whose requests are the 429s.
+- HAProxy counts an idle keep-alive connection as a frontend session: where sessions are the wake-up signal,
+  the front door must close client connections after the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+FRONTEND = "serving"
+"""HAProxy's frontend: every request of a client, and nothing else, passes it."""
+BACKEND = "engine"
+"""HAProxy's backend of replicas."""
+BUSY_BACKEND = "busy"
+"""HAProxy's backend that answers 429 when the queue is full."""
+
+# As HAProxy 2.6.12's own exporter writes them; a test asks a running HAProxy for each.
+DOOR_RESPONSES = "haproxy_frontend_http_responses_total"
+DOOR_REQUESTS = "haproxy_frontend_http_requests_total"
+DOOR_SESSIONS = "haproxy_frontend_current_sessions"
+BACKEND_REQUESTS = "haproxy_backend_http_requests_total"
+BACKEND_SESSIONS = "haproxy_backend_current_sessions"
+BACKEND_QUEUE = "haproxy_backend_current_queue"
+BACKEND_QUEUE_TIME = "haproxy_backend_queue_time_average_seconds"
+
+# NVIDIA/dcgm-exporter etc/default-counters.csv: percent, and MiB.
+GPU_UTILISATION = "DCGM_FI_DEV_GPU_UTIL"
+GPU_MEMORY_USED = "DCGM_FI_DEV_FB_USED"
+GPU_MEMORY_FREE = "DCGM_FI_DEV_FB_FREE"
+
+SCALER_ERRORS = "keda_scaler_detail_errors_total"
+"""KEDA 2.21.0, pkg/metricscollector/prommetrics.go; labels namespace, scaledObject, scaler, ..."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Label matchers of one stack. A monitor's `job` is the name of the Service it selects."""
+
+    namespace: str
+    engine_job: str
+    """Service of the replicas."""
+    door_job: str
+    """Service of the front door."""
+    workload: str
+    """Workload whose pods are the replicas."""
+    scaler: str
+    """ScaledObject."""
+
+    @classmethod
+    def of(cls, names: Mapping[str, str], namespace: str) -> Scope:
+        """From a plan's names by role."""
+        return cls(namespace, names["engine"], names["service"], names["engine"], names["scaler"])
+
+    @property
+    def engine(self) -> str:
+        """Matchers, without braces, of what the engine exports."""
+        return f'namespace="{self.namespace}",job="{self.engine_job}"'
+
+    @property
+    def up(self) -> str:
+        """One sample per ready replica: endpoints that are not ready are not scraped."""
+        return f"up{{{self.engine}}} == 1"
+
+    @property
+    def door_up(self) -> str:
+        """One sample per front door that can be scraped."""
+        return f'up{{namespace="{self.namespace}",job="{self.door_job}"}} == 1'
+
+    @property
+    def gpu(self) -> str:
+        """Matchers of DCGM's series for the replicas' pods. Both endings of a pod's name are covered: a
+        Deployment's hash and suffix, a StatefulSet's number."""
+        return f'exported_namespace="{self.namespace}",exported_pod=~"{self.workload}(-[a-z0-9]+){{1,2}}"'
+
+    @property
+    def scaled_object(self) -> str:
+        """Matchers of what KEDA says of the stack's scaler."""
+        return f'exported_namespace="{self.namespace}",scaledObject="{self.scaler}"'
+
+    def door(self, metric: str, proxy: str, more: str = "") -> str:
+        """A selector of the front door's series: `more` are further matchers, with a comma before."""
+        return f'{metric}{{namespace="{self.namespace}",job="{self.door_job}",proxy="{proxy}"{more}}}'

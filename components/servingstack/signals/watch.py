@@ -1,0 +1,172 @@
+"""What is watched: every signal as a query of this cluster's Prometheus, or named as unavailable.
+
+Traps:
+- The scaler's query must be empty, not zero, when Prometheus has lost the replicas: `or vector(0)` would read
+  an outage as "no load" and take all capacity away at the peak. Only a stack that may have no replica at all
+  counts an absent engine as zero.
+- Queue depth is the engine's queue plus the front door's. Requests held while a replica starts from zero are
+  in no backend's queue: they are frontend sessions without a backend session.
+- Queue depth alone would let the last replica go while it still answers, since nothing waits. `activity` is
+  the second trigger of a stack that scales to zero.
+- vLLM takes all GPU memory it may at start, so memory in use says nothing about load; the KV cache does.
+"""
+
+from __future__ import annotations
+
+from servingstack.plan import Signal, Unavailable
+from servingstack.signals import scope as s
+from servingstack.signals.scope import BACKEND, BUSY_BACKEND, FRONTEND, Scope
+from servingstack.signals.stack import Stack
+
+RANGE = "5m"
+"""Range of every rate on a panel: ten scrapes of 30 s, and the shortest window of the burn rates."""
+QUEUE_DEPTH = "queue_depth"
+"""The signal a scaler asks, as a sum over the stack to be divided by replicas (KEDA's AverageValue)."""
+ACTIVITY = "activity"
+"""Above zero while there is any traffic. Only of stacks that scale to zero."""
+_GENERATION = ("ttft_", "tpot_", "output_tokens_per_second")
+
+
+_FROM_ENGINE = (
+    *(f"{kind}_{percentile}" for kind in ("latency", "ttft", "tpot") for percentile in ("p50", "p95", "p99")),
+    "running",
+    "output_tokens_per_second",
+    "input_tokens_per_second",
+    "kv_cache_usage",
+    "prefix_cache_hit_rate",
+    "preemptions",
+)
+_CLIENT_LATENCY = Unavailable(
+    signal="latency at the front door",
+    reason=(
+        "HAProxy's exporter has averages and no histogram, so percentiles are measured in the engine. The "
+        "wait before it is `front_door_wait`, at most timeouts.queue_s."
+    ),
+)
+
+
+def signals(stack: Stack) -> tuple[tuple[Signal, ...], tuple[Unavailable, ...]]:
+    """Every signal with its query, and what cannot be had."""
+    found = [
+        *_from_engine(stack),
+        *_from_door(stack.scope),
+        *_queue(stack),
+        *_gpu(stack.scope),
+        *_capacity(stack),
+    ]
+    if stack.generates:
+        return tuple(found), (_CLIENT_LATENCY,)
+    reason = f"A model for task {stack.architecture.task} generates no tokens."
+    missing = [
+        Unavailable(signal=signal.id, reason=reason) for signal in found if signal.id.startswith(_GENERATION)
+    ]
+    return (
+        tuple(signal for signal in found if not signal.id.startswith(_GENERATION)),
+        (_CLIENT_LATENCY, *missing),
+    )
+
+
+def queue_depth(stack: Stack) -> dict[str, str]:
+    """The parts of the queue, by where requests wait. Their sum is the scaler's metric."""
+    scope = stack.scope
+    waiting = engine_query(stack, "queue_depth")
+    queued = f"sum({scope.door(s.BACKEND_QUEUE, BACKEND)})"
+    if stack.scaling.min_replicas > 0:
+        return {"in the engine": waiting, "in the front door": queued}
+    clients, served = scope.door(s.DOOR_SESSIONS, FRONTEND), scope.door(s.BACKEND_SESSIONS, BACKEND)
+    return {
+        "in the engine": f"({waiting} or vector(0))",
+        "in the front door": queued,
+        "held until a replica is ready": f"clamp_min(sum({clients}) - sum({served}), 0)",
+    }
+
+
+def engine_query(stack: Stack, signal: str, window: str = RANGE) -> str:
+    """One of the engine's own signals over the stack's replicas."""
+    return stack.engine_signal(signal).query(stack.scope.engine, window)
+
+
+def rejected_share(scope: Scope) -> str:
+    """Share of requests answered 429 because the queue was full."""
+    rejected = f"sum(rate({scope.door(s.BACKEND_REQUESTS, BUSY_BACKEND)}[{RANGE}]))"
+    return f"{rejected}\n/\n({request_rate(scope)} > 0)"
+
+
+def request_rate(scope: Scope) -> str:
+    """Requests of clients per second."""
+    return f"sum(rate({scope.door(s.DOOR_REQUESTS, FRONTEND)}[{RANGE}]))"
+
+
+def _from_engine(stack: Stack) -> list[Signal]:
+    found = [(stack.engine_signal(name), engine_query(stack, name)) for name in _FROM_ENGINE]
+    return [
+        Signal(id=signal.id, title=signal.title, unit=signal.unit, query=query) for signal, query in found
+    ]
+
+
+def _from_door(scope: Scope) -> list[Signal]:
+    every, bad = scope.door(s.DOOR_RESPONSES, FRONTEND), scope.door(s.DOOR_RESPONSES, FRONTEND, ',code="5xx"')
+    errors = f"sum(rate({bad}[{RANGE}]))\n/\n(sum(rate({every}[{RANGE}])) > 0)"
+    wait = f"max({scope.door(s.BACKEND_QUEUE_TIME, BACKEND)})"
+    return [
+        Signal(id="requests_per_second", title="Requests", unit="reqps", query=request_rate(scope)),
+        Signal(id="error_rate", title="Server errors (5xx)", unit="ratio", query=errors),
+        Signal(
+            id="rejected_share", title="Refused, queue full (429)", unit="ratio", query=rejected_share(scope)
+        ),
+        Signal(id="front_door_wait", title="Mean wait in the front door", unit="s", query=wait),
+    ]
+
+
+def _queue(stack: Stack) -> list[Signal]:
+    parts = queue_depth(stack)
+    depth = " + ".join(parts.values())
+    found = [Signal(id=QUEUE_DEPTH, title="Queue depth", unit="count", query=depth, queries=parts)]
+    if stack.scaling.min_replicas == 0:
+        in_flight = f"sum({stack.scope.door(s.DOOR_SESSIONS, FRONTEND)})"
+        activity = f"{in_flight} + {request_rate(stack.scope)}"
+        found.append(Signal(id=ACTIVITY, title="Activity", unit="count", query=activity))
+    return found
+
+
+def _gpu(scope: Scope) -> list[Signal]:
+    busy, used, free = (
+        f"{metric}{{{scope.gpu}}}" for metric in (s.GPU_UTILISATION, s.GPU_MEMORY_USED, s.GPU_MEMORY_FREE)
+    )
+    return [
+        Signal(
+            id="gpu_utilisation",
+            title="GPU utilisation, mean",
+            unit="ratio",
+            query=f"avg({busy}) / 100",
+            queries={"least busy": f"min({busy}) / 100", "busiest": f"max({busy}) / 100"},
+        ),
+        Signal(
+            id="gpu_memory",
+            title="GPU memory in use",
+            unit="ratio",
+            query=f"sum({used})\n/\n(sum({used}) + sum({free}))",
+        ),
+    ]
+
+
+def _capacity(stack: Stack) -> list[Signal]:
+    replicas = f"(count({stack.scope.up}) or vector(0))"
+    price = stack.cost.per_gpu_hour_usd * stack.architecture.gpus_per_replica
+    hourly = f"{replicas} * {price:.6g}"
+    found = [
+        Signal(id="replicas", title="Ready replicas", unit="count", query=replicas),
+        Signal(id="cost_per_hour", title="Cost per hour at the planned price", unit="usd", query=hourly),
+    ]
+    if stack.generates:
+        tokens = engine_query(stack, "output_tokens_per_second", "1h")
+        per_million = f"{hourly}\n/\n({tokens} * 3600 / 1e6 > 0)"
+        found.append(
+            Signal(
+                id="cost_per_million_output_tokens",
+                title="Cost per million output tokens",
+                unit="usd",
+                query=per_million,
+            )
+        )
+    return found
