@@ -11,9 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 from servingstack.redact import REDACTED, looks_like_secret
 
@@ -88,24 +92,38 @@ def from_pydantic(error: ValidationError, known: dict[str, list[str]] | None = N
     """Turn pydantic's report into violations.
 
     `known` maps the path of an object to its field names, for "did you mean"."""
-    from difflib import get_close_matches
+    items = error.errors(include_url=False)
+    inner = {
+        item["loc"][: len(item["loc"]) - depth] for item in items for depth in range(1, len(item["loc"]))
+    }
+    # A list whose items are wrong is "too short" as well, because pydantic counts the right ones.
+    telling = [item for item in items if item["type"] != "too_short" or item["loc"] not in inner]
+    return InvalidInput([_violation(item, {} if known is None else known) for item in telling])
 
-    violations: list[Violation] = []
-    for item in error.errors(include_url=False):
-        path = dotted(_without_union_tags(item["loc"]))
-        value = None if item["type"] == "missing" else item["input"]
-        allowed, fix = item["msg"], _FIXES.get(item["type"], "Correct the value.")
-        if item["type"] == "value_error":  # our own validators say "allowed | fix"
-            allowed, _, own = allowed.removeprefix("Value error, ").partition(" | ")
-            fix = own if own else fix
-        if item["type"] == "extra_forbidden":
-            parent, _, field = path.rpartition(".")
-            names = (known or {}).get(re.sub(r"\[\d+\]", "", parent), [])
-            close = get_close_matches(field, names, n=1)
-            allowed = f"one of {', '.join(names)}" if names else "no such field here"
-            fix = f"Did you mean `{close[0]}`?" if close else fix
-        violations.append(Violation(path, _printable(value), allowed, fix))
-    return InvalidInput(violations)
+
+def _violation(item: ErrorDetails, known: dict[str, list[str]]) -> Violation:
+    path = dotted(_without_union_tags(item["loc"]))
+    value = None if item["type"] == "missing" else _printable(item["input"])
+    allowed = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    fix = _FIXES.get(item["type"], "Correct the value.")
+    if item["type"] == "value_error":  # our own validators say "allowed | fix"
+        allowed, _, own = allowed.partition(" | ")
+        fix = own if own else fix
+    elif item["type"] == "missing":
+        allowed = "a value"
+    elif item["type"] == "literal_error":
+        fix = _did_you_mean(str(item["input"]), re.findall(r"'([^']*)'", item["msg"]), fix)
+    elif item["type"] == "extra_forbidden":
+        parent, _, field = path.rpartition(".")
+        names = known.get(re.sub(r"\[\d+\]", "", parent), [])
+        allowed = f"one of {', '.join(names)}" if names else "no such field here"
+        fix = _did_you_mean(field, names, fix)
+    return Violation(path, value, allowed, fix)
+
+
+def _did_you_mean(given: str, names: list[str], otherwise: str) -> str:
+    close = get_close_matches(given, names, n=1)
+    return f"Did you mean `{close[0]}`?" if close else otherwise
 
 
 def _without_union_tags(location: tuple[int | str, ...]) -> list[int | str]:
@@ -120,4 +138,5 @@ def _printable(value: Any) -> Any:
     if isinstance(value, dict):
         return f"an object with {', '.join(map(str, value))}" if value else "an empty object"
     text = str(value)
-    return value if len(text) <= 80 else text[:77] + "..."
+    short = text if len(text) <= 80 else text[:77] + "..."
+    return value if value is None or (isinstance(value, bool | int | float) and text == short) else short

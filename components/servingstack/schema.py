@@ -15,7 +15,7 @@ from servingstack.args import ServingStackArgs
 _PARTIAL = "Partial"
 _EXISTING: dict[str, Any] = {
     "type": "object",
-    "description": "Ids of what exists, handed on at deployment: plain values or references, never a credential.",
+    "description": "Ids of what exists, handed on as they are: plain values or references, no credential.",
     "additionalProperties": {
         "anyOf": [
             {"type": ["string", "number", "boolean", "array"]},
@@ -60,7 +60,7 @@ def schema() -> dict[str, Any]:
     defaults = {
         "allOf": [{"$ref": f"#/$defs/Stack{_PARTIAL}"}],
         "not": {"required": ["name"]},
-        "description": "Fields of every stack, unless it says otherwise. Objects merge, lists replace, null resets.",
+        "description": "Fields of every stack, before its own. Objects merge, lists replace, null resets.",
     }
     several = {
         "properties": {"stacks": stacks, "defaults": defaults},
@@ -92,7 +92,7 @@ def _environment(stacks: dict[str, Any], defaults: dict[str, Any]) -> dict[str, 
                     "servingstack:defaults": defaults,
                     "servingstack:require_lock": {
                         "enum": [True, False, "true", "false"],
-                        "description": "Whether `up` stops when the lock file is absent or stale. Default no.",
+                        "description": "Whether `up` stops if the lock file is absent or stale. Default no.",
                     },
                 },
                 "required": ["servingstack:stacks"],
