@@ -1,7 +1,7 @@
 """`make down`: stops the local cluster and removes the state of the stack on it.
 
-The trap: destroying the stack first would need a living cluster, and hang on a dead one. The cluster goes with
-all that is on it, so its state simply goes too; no cloud is ever touched.
+The trap: destroying the stack first would need a living cluster, and hang on a dead one. The cluster goes
+with all that is on it, so its state simply goes too; no cloud is ever touched.
 """
 
 from __future__ import annotations

@@ -99,9 +99,7 @@ class Cluster:
     def down(self) -> None:
         """Stops every component, whoever started it, and removes the cluster's data."""
         for name in reversed(COMPONENTS):
-            self._processes[name].ask_to_stop()
-        for name in reversed(COMPONENTS):
-            self._processes[name].wait_stopped()
+            self._processes[name].kill()
         shutil.rmtree(self.home, ignore_errors=True)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:

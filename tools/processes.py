@@ -7,15 +7,13 @@ names that directory in an argument.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-
-STOP_S = 8.0
-"""How long a process may take to end by itself; the API server needs about two seconds. Then it is killed."""
 
 
 class ProcessError(Exception):
@@ -85,23 +83,10 @@ class Process:
             tail = self.log.read_text(errors="replace").splitlines()[-15:] if self.log.exists() else []
             raise ProcessError("\n".join([f"{self.name} is not running; the end of {self.log}:", *tail]))
 
-    def ask_to_stop(self) -> None:
-        self._signal(signal.SIGTERM)
-
-    def wait_stopped(self) -> None:
-        """Waits until it is gone, and kills it when it takes too long."""
-        deadline = time.monotonic() + STOP_S
-        while self.pid is not None:
-            if time.monotonic() > deadline:
-                self._signal(signal.SIGKILL)
-            time.sleep(0.05)
+    def kill(self) -> None:
+        """Ends it at once and waits until it is gone; what it would save on a gentler stop is thrown away."""
+        while (pid := self.pid) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
         self._pid_file.unlink(missing_ok=True)
-
-    def _signal(self, number: signal.Signals) -> None:
-        pid = self.pid
-        if pid is None:
-            return
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            return
