@@ -1,7 +1,6 @@
 """What a stack watches, promises and alerts on: pure, from the plan's decisions, in Prometheus' language.
 
-`monitoring()` fills a plan's `monitoring`; `edge_warnings()` gives the warnings that belong beside it in the
-plan; `rule_groups()` is what a PrometheusRule holds.
+`monitoring()` fills a plan's `monitoring`; `edge_warnings()` gives the warnings that belong beside it.
 
 Trap: metric names are never typed here. The engine's come from its tables, which were read out of the pinned
 release; the others from `scope`, each with its source.
@@ -13,7 +12,6 @@ from servingstack.plan import Monitoring
 from servingstack.signals.alerts import alerts
 from servingstack.signals.burn_rates import recording_rules
 from servingstack.signals.objectives import edge_warnings, objectives, service_level
-from servingstack.signals.rules import rule_groups
 from servingstack.signals.scope import Scope
 from servingstack.signals.stack import Stack
 from servingstack.signals.watch import ACTIVITY, QUEUE_DEPTH, signals
@@ -37,4 +35,4 @@ def monitoring(stack: Stack) -> Monitoring:
     )
 
 
-__all__ = ["ACTIVITY", "QUEUE_DEPTH", "Scope", "Stack", "edge_warnings", "monitoring", "rule_groups"]
+__all__ = ["ACTIVITY", "QUEUE_DEPTH", "Scope", "Stack", "edge_warnings", "monitoring"]

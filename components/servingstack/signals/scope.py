@@ -11,8 +11,8 @@ Traps:
   `honorLabels: true` for them shows empty GPU panels.
 - HAProxy's exporter counts responses by class (`4xx`), not by code. A full queue therefore answers from a
   backend of its own, whose requests are the 429s.
-- HAProxy counts an idle keep-alive connection as a frontend session: where sessions are the wake-up signal,
-  the front door must close client connections after the answer.
+- HAProxy counts an idle keep-alive connection as a frontend session, so sessions of the frontend say nothing
+  about load; those of the backend are requests.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ BUSY_BACKEND = "busy"
 # As HAProxy 2.6.12's own exporter writes them; a test asks a running HAProxy for each.
 DOOR_RESPONSES = "haproxy_frontend_http_responses_total"
 DOOR_REQUESTS = "haproxy_frontend_http_requests_total"
-DOOR_SESSIONS = "haproxy_frontend_current_sessions"
 BACKEND_REQUESTS = "haproxy_backend_http_requests_total"
 BACKEND_SESSIONS = "haproxy_backend_current_sessions"
 BACKEND_QUEUE = "haproxy_backend_current_queue"
 BACKEND_QUEUE_TIME = "haproxy_backend_queue_time_average_seconds"
+
+HELD = "servingstack_held_requests"
+"""Requests held while no replica is up, from the front door's own Lua: they are in no queue of HAProxy."""
 
 # NVIDIA/dcgm-exporter etc/default-counters.csv: percent, and MiB.
 GPU_UTILISATION = "DCGM_FI_DEV_GPU_UTIL"
@@ -89,6 +91,11 @@ class Scope:
     def scaled_object(self) -> str:
         """Matchers of what KEDA says of the stack's scaler."""
         return f'exported_namespace="{self.namespace}",scaledObject="{self.scaler}"'
+
+    @property
+    def held(self) -> str:
+        """Requests that wait for a first replica."""
+        return f'{HELD}{{namespace="{self.namespace}",job="{self.door_job}"}}'
 
     def door(self, metric: str, proxy: str, more: str = "") -> str:
         """A selector of the front door's series: `more` are further matchers, with a comma before."""

@@ -5,7 +5,7 @@ Traps:
   an outage as "no load" and take all capacity away at the peak. Only a stack that may have no replica at all
   counts an absent engine as zero.
 - Queue depth is the engine's queue plus the front door's. Requests held while a replica starts from zero are
-  in no backend's queue: they are frontend sessions without a backend session.
+  in no queue of the proxy; the front door counts them itself.
 - Queue depth alone would let the last replica go while it still answers, since nothing waits. `activity` is
   the second trigger of a stack that scales to zero.
 - vLLM takes all GPU memory it may at start, so memory in use says nothing about load; the KV cache does.
@@ -73,11 +73,10 @@ def queue_depth(stack: Stack) -> dict[str, str]:
     queued = f"sum({scope.door(s.BACKEND_QUEUE, BACKEND)})"
     if stack.scaling.min_replicas > 0:
         return {"in the engine": waiting, "in the front door": queued}
-    clients, served = scope.door(s.DOOR_SESSIONS, FRONTEND), scope.door(s.BACKEND_SESSIONS, BACKEND)
     return {
         "in the engine": f"({waiting} or vector(0))",
         "in the front door": queued,
-        "held until a replica is ready": f"clamp_min(sum({clients}) - sum({served}), 0)",
+        "held until a replica is ready": f"sum({scope.held})",
     }
 
 
@@ -123,7 +122,7 @@ def _queue(stack: Stack) -> list[Signal]:
     depth = " + ".join(parts.values())
     found = [Signal(id=QUEUE_DEPTH, title="Queue depth", unit="count", query=depth, queries=parts)]
     if stack.scaling.min_replicas == 0:
-        in_flight = f"sum({stack.scope.door(s.DOOR_SESSIONS, FRONTEND)})"
+        in_flight = f"sum({stack.scope.door(s.BACKEND_SESSIONS, BACKEND)}) + sum({stack.scope.held})"
         activity = f"{in_flight} + {request_rate(stack.scope)}"
         found.append(Signal(id=ACTIVITY, title="Activity", unit="count", query=activity))
     return found
