@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from servingstack.redact import REDACTED, looks_like_secret
+
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
-
-from servingstack.redact import REDACTED, looks_like_secret
 
 
 @dataclass(frozen=True)
