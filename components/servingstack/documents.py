@@ -123,24 +123,22 @@ def _parse(
     notes: tuple[str, ...] = (),
     found: list[Violation] | None = None,
 ) -> Document:
-    violations = [] if found is None else found
-    violations += _outer_violations(document)
+    violations = [*([] if found is None else found), *_outer_violations(document)]
     defaults = document.get("defaults")
     defaults = defaults if isinstance(defaults, Mapping) else {}
     listed = document.get("stacks")
     entries: list[StackEntry] = []
-    seen_violations = dict.fromkeys(violations)
     for index, own in enumerate(listed if isinstance(listed, list) else []):
         path = "" if single else f"stacks[{index}]"
         if not isinstance(own, Mapping):
-            seen_violations[Violation(path, _short(own), "a stack (an object)", "Begin with `name:`.")] = None
+            violations.append(Violation(path, _short(own), "a stack (an object)", "Begin with `name:`."))
             continue
         entry, wrong = _entry(own, defaults, path)
-        seen_violations.update(dict.fromkeys(wrong))
+        violations += wrong
         entries += [] if entry is None else [entry]
-    seen_violations.update(dict.fromkeys(_duplicate_names(listed)))
-    if seen_violations:
-        raise InvalidInput(seen_violations)
+    violations += _duplicate_names(listed)
+    if violations:  # what is wrong in the defaults was found once for each stack
+        raise InvalidInput({(item.path, item.allowed): item for item in violations}.values())
     require_lock = document.get("require_lock", False) in (True, "true")
     return Document(tuple(entries), require_lock, single, notes)
 
@@ -170,7 +168,7 @@ def _outer_violations(document: Mapping[str, Any]) -> Iterator[Violation]:
         )
     elif defaults is not None and "name" in defaults:
         yield Violation(
-            "defaults.name", defaults["name"], "no name in defaults", "Give each stack its own name."
+            "defaults.name", _short(defaults["name"]), "no name in defaults", "Give each stack its own name."
         )
     if document.get("require_lock", False) not in (True, False, "true", "false"):
         yield Violation(
