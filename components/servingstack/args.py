@@ -249,6 +249,8 @@ class KubernetesArgs(BaseModel):
     """Namespace of Prometheus and Grafana; they may reach the metrics ports. Default `monitoring`."""
     monitor_labels: Mapping[str, str] | None = None
     """Labels that the Prometheus operator selects monitors and rules by. Default: none."""
+    grafana: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    """Address of your Grafana, for the `dashboard_url` output. Default: none, the output is the path below it."""
     weights_storage_class: str | None = None
     """Storage class of the volume that keeps weights between starts. Default: none, each pod downloads to its
     own disk."""

@@ -442,6 +442,8 @@ class Placement(BaseModel):
     monitor_labels: dict[str, str]
     prometheus: str
     prometheus_auth: str | None
+    grafana: str | None = None
+    """Address of Grafana, where it is known."""
 
 
 class ServingPlan(BaseModel):

@@ -1,0 +1,294 @@
+"""The engine's own objects: pod template, Deployment, Service, service account, warm-up script, weights volume.
+
+`pod_template` is the whole shape of a replica and knows nothing of the Deployment around it, so that a replica over
+several nodes (a LeaderWorkerSet) can use the same template.
+
+Trap: a Service's name becomes environment variables of every pod in the namespace unless `enableServiceLinks` is
+off, and an engine may read one of them as a setting of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib import resources
+from typing import Any
+
+from servingstack.plan import EnvVar, Flag, ServingPlan
+from servingstack.targets.kubernetes import parts
+from servingstack.targets.kubernetes.parts import Body, Manifest, manifest
+
+SCRIPTS_PATH = "/etc/servingstack"
+STARTUP_PERIOD_S = 10
+HEALTH_TIMEOUT_S = 5
+PRE_STOP_S = 15
+"""Most that a stopping replica waits before it is told to stop, so that the front door has seen it leave: the
+door's own health checks and name resolution take less (see front_door.py)."""
+MINIMUM_CLIENT_DRAIN_S = 5
+
+
+def objects(plan: ServingPlan) -> list[Manifest]:
+    """Everything that makes the engine run, the Deployment last."""
+    found = [service_account(plan), warm_up_config(plan)]
+    if parts.placement(plan).weights_storage_class is not None:
+        found.append(weights(plan))
+    return [*found, engine_service(plan), deployment(plan)]
+
+
+def service_account(plan: ServingPlan) -> Manifest:
+    """An identity without a token: no pod of the stack talks to the cluster's API."""
+    metadata = parts.metadata(plan, plan.names["engine"], parts.engine_component(plan))
+    return manifest("service-account", "v1", "ServiceAccount", metadata, automountServiceAccountToken=False)
+
+
+def warm_up_config(plan: ServingPlan) -> Manifest:
+    """The startup probe's script and what it sends."""
+    metadata = parts.metadata(plan, plan.names["config"], parts.engine_component(plan))
+    return manifest("warm-up", "v1", "ConfigMap", metadata, data=_warm_up_files(plan))
+
+
+def _warm_up_files(plan: ServingPlan) -> dict[str, str]:
+    container, door = plan.container, parts.front_door(plan)
+    warm_up = container.warm_up
+    settings = {
+        "port": container.port,
+        "health_path": container.health_path,
+        "health_timeout_s": HEALTH_TIMEOUT_S,
+        "path": warm_up.path,
+        "body": warm_up.body,
+        "requests": warm_up.requests,
+        "timeout_s": warm_up.timeout_s,
+        "api_key_variable": next(
+            (
+                variable.name
+                for variable in container.env
+                if variable.secret_name is not None
+                and (variable.secret_name, variable.secret_key)
+                == (door.api_key_secret_name, door.api_key_secret_key)
+            ),
+            None,
+        ),
+    }
+    script = resources.files("servingstack.targets.kubernetes").joinpath("warm_up.py")
+    return {
+        "warm_up.py": script.read_text(encoding="utf-8"),
+        "warm_up.json": json.dumps(settings, indent=2, sort_keys=True) + "\n",
+    }
+
+
+def weights(plan: ServingPlan) -> Manifest:
+    """A volume that keeps weights and compiled kernels between starts."""
+    place = parts.placement(plan)
+    metadata = parts.metadata(plan, plan.names["weights"], parts.engine_component(plan))
+    spec: Body = {
+        "accessModes": [place.weights_access_mode],
+        "storageClassName": place.weights_storage_class,
+        "resources": {"requests": {"storage": parts.memory(plan.architecture.disk_bytes)}},
+    }
+    return manifest("weights", "v1", "PersistentVolumeClaim", metadata, spec=spec)
+
+
+def engine_service(plan: ServingPlan) -> Manifest:
+    """The replicas one by one: without an address of its own, so that the front door sees each of them."""
+    component = parts.engine_component(plan)
+    metadata = parts.metadata(plan, plan.names["engine"], component, annotations=await_annotations(plan))
+    spec: Body = {
+        "type": "ClusterIP",
+        "clusterIP": "None",
+        "selector": parts.selector(plan, component),
+        "ports": [{"name": parts.HTTP_PORT, "port": plan.container.port, "targetPort": plan.container.port}],
+    }
+    return manifest("engine-service", "v1", "Service", metadata, spec=spec)
+
+
+def await_annotations(plan: ServingPlan) -> dict[str, str] | None:
+    """A stack that may rest at zero replicas never becomes ready on its own, so nobody waits for it."""
+    return {"pulumi.com/skipAwait": "true"} if plan.scaling.min_replicas == 0 else None
+
+
+def deployment(plan: ServingPlan) -> Manifest:
+    """The replicas. Their number stands here only if no autoscaler owns it."""
+    component = parts.engine_component(plan)
+    rollout = plan.rollout
+    spec: Body = {
+        "selector": {"matchLabels": parts.selector(plan, component)},
+        "strategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": rollout.max_surge, "maxUnavailable": rollout.max_unavailable},
+        },
+        "progressDeadlineSeconds": rollout.progress_deadline_s,
+        "template": pod_template(plan),
+    }
+    if not plan.scaling.autoscaled:
+        spec["replicas"] = plan.scaling.min_replicas
+    metadata = parts.metadata(plan, plan.names["engine"], component, annotations=await_annotations(plan))
+    return manifest("deployment", "apps/v1", "Deployment", metadata, spec=spec)
+
+
+def pod_template(plan: ServingPlan) -> Body:
+    """One replica."""
+    component = parts.engine_component(plan)
+    annotations = {
+        "servingstack.dev/config-hash": parts.digest(_warm_up_files(plan)),
+        # Karpenter's view of a node's use does not count GPUs: a busy one looks empty, and would be consolidated.
+        "karpenter.sh/do-not-disrupt": "true",
+    }
+    return {
+        "metadata": {"labels": parts.labels(plan, component), "annotations": annotations},
+        "spec": _pod_spec(plan),
+    }
+
+
+def _pod_spec(plan: ServingPlan) -> Body:
+    spec: Body = {
+        "serviceAccountName": plan.names["engine"],
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": parts.pod_security(plan.container.user_id),
+        "terminationGracePeriodSeconds": plan.timeouts.grace_s,
+        "tolerations": gpu_tolerations(plan),
+        "topologySpreadConstraints": _spread(plan),
+        "containers": [_engine_container(plan)],
+        "volumes": _volumes(plan),
+    }
+    if node_selector := parts.placement(plan).node_selector:
+        spec["nodeSelector"] = node_selector
+    return spec
+
+
+def gpu_tolerations(plan: ServingPlan) -> list[Body]:
+    """GPU nodes are tainted by this key on every cloud, whatever the value."""
+    return [{"key": parts.placement(plan).gpu_resource, "operator": "Exists", "effect": "NoSchedule"}]
+
+
+def _spread(plan: ServingPlan) -> list[Body]:
+    """Over zones, then over nodes; a preference, since GPUs may be free in one zone only."""
+    keys = dict.fromkeys((parts.placement(plan).topology_key, "kubernetes.io/hostname"))
+    return [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": parts.selector(plan, parts.engine_component(plan))},
+            # Old replicas that a rollout is about to remove do not count.
+            "matchLabelKeys": ["pod-template-hash"],
+        }
+        for key in keys
+    ]
+
+
+def _engine_container(plan: ServingPlan) -> Body:
+    container = plan.container
+    return {
+        "name": "engine",
+        "image": container.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": list(container.command),
+        "args": [argument(flag) for flag in container.flags],
+        "env": [environment(variable) for variable in container.env],
+        "ports": [{"name": parts.HTTP_PORT, "containerPort": container.port, "protocol": "TCP"}],
+        "resources": _resources(plan),
+        "startupProbe": _startup_probe(plan),
+        "readinessProbe": _health_probe(plan, period_s=5, failures=3),
+        "livenessProbe": _health_probe(plan, period_s=10, failures=6),
+        "lifecycle": {"preStop": {"sleep": {"seconds": pre_stop_s(plan)}}},
+        "securityContext": parts.container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": _mounts(plan),
+    }
+
+
+def argument(flag: Flag) -> str:
+    """A flag as one element of the argument list: no shell ever reads it."""
+    return f"--{flag.name}" if flag.value is None else f"--{flag.name}={flag.value}"
+
+
+def environment(variable: EnvVar) -> Body:
+    """A variable: plain, or a reference to a secret that exists."""
+    if variable.secret_name is None:
+        return {"name": variable.name, "value": variable.value}
+    reference = {"name": variable.secret_name, "key": variable.secret_key}
+    return {"name": variable.name, "valueFrom": {"secretKeyRef": reference}}
+
+
+def _resources(plan: ServingPlan) -> Body:
+    """No CPU limit: its throttling stops the loop that feeds the GPUs, and the request already holds the cores."""
+    architecture = plan.architecture
+    gpus = architecture.tensor_parallel_size * architecture.pipeline_parallel_size
+    disk = parts.memory(architecture.disk_bytes)
+    return {
+        "requests": {
+            "cpu": parts.cpu(architecture.cpu_request),
+            "memory": parts.memory(architecture.memory_request_bytes),
+            "ephemeral-storage": disk,
+        },
+        "limits": {
+            "memory": parts.memory(architecture.memory_limit_bytes),
+            "ephemeral-storage": disk,
+            parts.placement(plan).gpu_resource: str(gpus),
+        },
+    }
+
+
+def _startup_probe(plan: ServingPlan) -> Body:
+    """Holds the other probes back until the replica is warm, for as long as the plan says that takes."""
+    warm_up = plan.container.warm_up
+    command = ["python3", f"{SCRIPTS_PATH}/warm_up.py", f"{SCRIPTS_PATH}/warm_up.json"]
+    return {
+        "exec": {"command": command},
+        "periodSeconds": STARTUP_PERIOD_S,
+        "timeoutSeconds": HEALTH_TIMEOUT_S + math.ceil(warm_up.requests * warm_up.timeout_s) + 5,
+        "failureThreshold": math.ceil(plan.timeouts.startup_s / STARTUP_PERIOD_S) + 1,
+    }
+
+
+def _health_probe(plan: ServingPlan, *, period_s: int, failures: int) -> Body:
+    return {
+        "httpGet": {"path": plan.container.health_path, "port": plan.container.port, "scheme": "HTTP"},
+        "periodSeconds": period_s,
+        "timeoutSeconds": HEALTH_TIMEOUT_S,
+        "failureThreshold": failures,
+    }
+
+
+def pre_stop_s(plan: ServingPlan) -> int:
+    """Wait before the engine is told to stop: what the grace period leaves beside the drain, at most 15 s."""
+    spare = plan.timeouts.grace_s - plan.timeouts.drain_s - MINIMUM_CLIENT_DRAIN_S
+    return max(1, min(PRE_STOP_S, spare))
+
+
+def _volumes(plan: ServingPlan) -> list[Body]:
+    place, architecture = parts.placement(plan), plan.architecture
+    cache: Body = {"emptyDir": {"sizeLimit": parts.memory(architecture.disk_bytes)}}
+    if place.weights_storage_class is not None:
+        cache = {"persistentVolumeClaim": {"claimName": plan.names["weights"]}}
+    shared = {"medium": "Memory", "sizeLimit": parts.memory(architecture.shared_memory_bytes)}
+    volumes: list[Body] = [
+        {"name": "scripts", "configMap": {"name": plan.names["config"], "defaultMode": 0o444}},
+        {"name": "cache", **cache},
+        {"name": "shared-memory", "emptyDir": shared},
+    ]
+    volumes += [{"name": name, "emptyDir": {}} for name, _ in _writable(plan)]
+    if place.weights_claim is not None:
+        claim = {"claimName": place.weights_claim, "readOnly": True}
+        volumes.append({"name": "model", "persistentVolumeClaim": claim})
+    return volumes
+
+
+def _mounts(plan: ServingPlan) -> list[Body]:
+    container = plan.container
+    mounts: list[Body] = [
+        {"name": "scripts", "mountPath": SCRIPTS_PATH, "readOnly": True},
+        {"name": "cache", "mountPath": container.cache_path},
+        {"name": "shared-memory", "mountPath": "/dev/shm"},
+    ]
+    mounts += [{"name": name, "mountPath": path} for name, path in _writable(plan)]
+    if parts.placement(plan).weights_claim is not None:
+        mounts.append({"name": "model", "mountPath": container.model_path, "readOnly": True})
+    return mounts
+
+
+def _writable(plan: ServingPlan) -> list[tuple[str, Any]]:
+    """The other directories that must be writable, with their volumes' names; /tmp always."""
+    paths = dict.fromkeys(("/tmp", *plan.container.writable_paths))
+    return [(f"writable-{index}", path) for index, path in enumerate(paths)]
