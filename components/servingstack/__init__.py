@@ -1,1 +1,103 @@
-"""servingstack: one typed input becomes a planned, provisioned and monitored model-serving stack."""
+"""servingstack: one typed input becomes a planned, provisioned and monitored model-serving stack.
+
+Trap: importing this package imports nothing else; each name loads its module when it is first used. So the command
+line starts without Pulumi, a program without the catalog, and a base install without any cloud's SDK.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from servingstack._version import __version__
+
+if TYPE_CHECKING:
+    from servingstack.args import (
+        AlertArgs,
+        AutoEngine,
+        HardwareArgs,
+        KubernetesArgs,
+        ModelArgs,
+        NodeArgs,
+        ObservabilityArgs,
+        RolloutArgs,
+        ScalingArgs,
+        SecretKey,
+        ServingStackArgs,
+        SloArgs,
+        TargetArgs,
+        TrafficArgs,
+    )
+    from servingstack.component import ServingStack
+    from servingstack.engines.vllm import VllmSettings
+    from servingstack.errors import Infeasible, InvalidInput, Nearest, Violation
+    from servingstack.plan import ServingPlan
+    from servingstack.targets.kubernetes.existing import KubernetesExisting
+    from servingstack.targets.kubernetes.resources import KubernetesServing
+
+_MODULES = {
+    "AlertArgs": "args",
+    "AutoEngine": "args",
+    "HardwareArgs": "args",
+    "Infeasible": "errors",
+    "InvalidInput": "errors",
+    "KubernetesArgs": "args",
+    "KubernetesExisting": "targets.kubernetes.existing",
+    "KubernetesServing": "targets.kubernetes.resources",
+    "ModelArgs": "args",
+    "Nearest": "errors",
+    "NodeArgs": "args",
+    "ObservabilityArgs": "args",
+    "RolloutArgs": "args",
+    "ScalingArgs": "args",
+    "SecretKey": "args",
+    "ServingPlan": "plan",
+    "ServingStack": "component",
+    "ServingStackArgs": "args",
+    "SloArgs": "args",
+    "TargetArgs": "args",
+    "TrafficArgs": "args",
+    "Violation": "errors",
+    "VllmSettings": "engines.vllm",
+}
+"""Where each public name lives."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+__all__ = [
+    "AlertArgs",
+    "AutoEngine",
+    "HardwareArgs",
+    "Infeasible",
+    "InvalidInput",
+    "KubernetesArgs",
+    "KubernetesExisting",
+    "KubernetesServing",
+    "ModelArgs",
+    "Nearest",
+    "NodeArgs",
+    "ObservabilityArgs",
+    "RolloutArgs",
+    "ScalingArgs",
+    "SecretKey",
+    "ServingPlan",
+    "ServingStack",
+    "ServingStackArgs",
+    "SloArgs",
+    "TargetArgs",
+    "TrafficArgs",
+    "Violation",
+    "VllmSettings",
+    "__version__",
+]

@@ -37,7 +37,7 @@ PROVIDER_AWAIT_S = 600
 """pulumi-kubernetes' own limit, in seconds (provider/v4 pkg/await/deployment.go, DefaultDeploymentTimeoutMins)."""
 _AWAIT_MARGIN_S = 60
 _NEEDS_FIRST = ("namespace",)
-_DEPLOYMENT_NEEDS = {
+_POD_NEEDS = {
     "deployment": ("network-engine", "network-deny", "service-account", "warm-up", "weights"),
     "door": ("network-door", "network-deny", "service-account", "door-config"),
     "prepull": ("network-deny", "service-account"),
@@ -75,51 +75,53 @@ class KubernetesServing(pulumi.ComponentResource):
         """Register every object of `plan`. Raises `InvalidInput` for overrides that are refused."""
         objects = apply(manifests(plan), plan.overrides)
         super().__init__(TOKEN, name, {"namespace": placement(plan).namespace}, opts)
-        self._name = name
-        self._plan = plan
-        provider = self._provider(KubernetesExisting() if existing is None else existing)
+        provider = _provider(self, name, KubernetesExisting() if existing is None else existing)
         children: dict[str, pulumi.Resource] = {}
         for each in objects:
-            children[each.role] = self._register(each, children, provider)
+            options = pulumi.ResourceOptions.merge(
+                _options(plan, each, children), pulumi.ResourceOptions(parent=self, provider=provider)
+            )
+            children[each.role] = _register(f"{name}-{each.role}", each, options)
         # Both are known in a preview, and still outputs of what they speak of, so that whoever uses them waits for it.
         self.endpoint = children["service"].urn.apply(lambda _: endpoint(plan))
         self.dashboard_url = pulumi.Output.from_input(dashboard_url(plan))
         self.register_outputs({"endpoint": self.endpoint, "dashboard_url": self.dashboard_url})
 
-    def _provider(self, existing: KubernetesExisting) -> pulumi.ProviderResource | None:
-        """One of our own only if a cluster was handed in; else the one of the options, else the ambient one."""
-        if existing.kubeconfig is None and existing.context is None:
-            return None
-        kubeconfig = None if existing.kubeconfig is None else pulumi.Output.secret(existing.kubeconfig)
-        return k8s.Provider(
-            f"{self._name}-cluster",
-            kubeconfig=kubeconfig,
-            context=existing.context,
-            enable_server_side_apply=True,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
 
-    def _register(
-        self, each: Manifest, before: dict[str, pulumi.Resource], provider: pulumi.ProviderResource | None
-    ) -> pulumi.Resource:
-        needs = (*_NEEDS_FIRST, *_DEPLOYMENT_NEEDS.get(each.role, ()))
-        options = pulumi.ResourceOptions(
-            parent=self,
-            provider=provider,
-            depends_on=[before[role] for role in needs if role in before],
-            custom_timeouts=timeouts(self._plan, each),
-            ignore_changes=ignored(self._plan, each),
-            retain_on_delete=True if each.role == "namespace" else None,
-        )
-        name = f"{self._name}-{each.role}"
-        content = {key: value for key, value in each.body.items() if key not in ("apiVersion", "kind")}
-        constructor = _CLASSES.get((each.api_version, each.kind))
-        if constructor is not None:
-            arguments = {_snake(key): value for key, value in content.items()}
-            return constructor()(name, opts=options, **arguments)
-        return k8s.apiextensions.CustomResource(
-            name, api_version=each.api_version, kind=each.kind, opts=options, **content
-        )
+def _provider(
+    parent: pulumi.Resource, name: str, existing: KubernetesExisting
+) -> pulumi.ProviderResource | None:
+    """One of our own only if a cluster was handed in; else the one of the options, else the ambient one."""
+    if existing.kubeconfig is None and existing.context is None:
+        return None
+    kubeconfig = None if existing.kubeconfig is None else pulumi.Output.secret(existing.kubeconfig)
+    return k8s.Provider(
+        f"{name}-cluster",
+        kubeconfig=kubeconfig,
+        context=existing.context,
+        enable_server_side_apply=True,
+        opts=pulumi.ResourceOptions(parent=parent),
+    )
+
+
+def _options(plan: ServingPlan, each: Manifest, before: dict[str, pulumi.Resource]) -> pulumi.ResourceOptions:
+    needs = (*_NEEDS_FIRST, *_POD_NEEDS.get(each.role, ()))
+    return pulumi.ResourceOptions(
+        depends_on=[before[role] for role in needs if role in before],
+        custom_timeouts=timeouts(plan, each),
+        ignore_changes=ignored(plan, each),
+        retain_on_delete=True if each.role == "namespace" else None,
+    )
+
+
+def _register(name: str, each: Manifest, options: pulumi.ResourceOptions) -> pulumi.Resource:
+    content = {key: value for key, value in each.body.items() if key not in ("apiVersion", "kind")}
+    constructor = _CLASSES.get((each.api_version, each.kind))
+    if constructor is not None:
+        return constructor()(name, opts=options, **{_snake(key): value for key, value in content.items()})
+    return k8s.apiextensions.CustomResource(
+        name, api_version=each.api_version, kind=each.kind, opts=options, **content
+    )
 
 
 def timeouts(plan: ServingPlan, each: Manifest) -> pulumi.CustomTimeouts | None:
