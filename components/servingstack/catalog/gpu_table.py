@@ -14,8 +14,8 @@ from typing import cast
 from .records import GIB, MIB, Form, Gpu
 from .tables import Row, cited, optional_float, table
 
-# Whole spellings that mean another GPU than their parts would: GKE's name for the 40 GB board
-# (docs.cloud.google.com/kubernetes-engine/docs/concepts/gpus).
+# Whole spellings that mean another GPU than their parts would: Google's name for the 40 GB board, which its
+# AcceleratorType lists apart from NVIDIA_A100_80GB (cloud.google.com, Vertex AI v1 API).
 _EXACT = {"nvidia-tesla-a100": "a100-40gb"}
 # What `_plain` leaves of other common spellings: without a size, with the size in the product name, GKE's,
 # DCGM's.

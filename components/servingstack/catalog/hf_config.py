@@ -31,13 +31,16 @@ _HYBRID_KEYS = (
     "hybrid_override_pattern",  # Nemotron-H
     "attn_layer_period",  # Jamba
     "linear_num_key_heads",  # Qwen3-Next
+    "linear_attn_config",  # Kimi-Linear
+    "attn_type_list",  # MiniMax-M1: lightning attention in seven of eight layers
+    "layers_block_type",  # Bamba, Zamba
     "block_configs",  # DeciLM / Nemotron-Super: another shape per layer
     "index_topk",  # DeepSeek-V3.2, GLM-5: an indexer cache beside the latent
     "compress_ratios",  # DeepSeek-V4
     "global_head_dim",  # Gemma 4: other head width in full layers
     "num_kv_shared_layers",  # Gemma 3n / 4: layers that share a cache
 )
-_FULL_EVERY = {"gemma2": 2, "gpt_oss": 2, "gemma3_text": 6, "cohere2": 4, "llama4_text": 4}
+_FULL_EVERY = {"gemma2": 2, "gpt_oss": 2, "gemma3_text": 6}
 _ATTENTION_LAYERS = {"full_attention", "attention", "sliding_attention", "chunked_attention"}
 
 
@@ -71,9 +74,9 @@ def model_from_hf_config(
         counts = count_parameters(shape, family, config)
     else:
         counts = Counts(0, 0, 0)
-    violations = dict.fromkeys([*outer.violations, *keys.violations])
+    violations = {violation.path: violation for violation in (*outer.violations, *keys.violations)}
     if violations:
-        raise InvalidInput(violations)
+        raise InvalidInput(violations.values())
     total = counts.total if parameters is None else int(parameters)
     active = (
         (counts.active if parameters is None else _scaled(counts, total))
@@ -169,7 +172,7 @@ def _moe_layers(keys: Keys, layers: int) -> int:
 def _window(keys: Keys, layers: int, context: int) -> tuple[int | None, int]:
     """The window and how many layers have it, as each family's config class in transformers reads its
     keys."""
-    size = keys.optional("sliding_window", 0) or keys.optional("attention_chunk_size", 0)
+    size = keys.optional("sliding_window", 0)
     # A window as wide as the context is no window (Phi-3-mini-128k has 262144).
     if not size or size >= context or keys.raw("use_sliding_window") is False:
         return None, 0
@@ -180,9 +183,9 @@ def _window(keys: Keys, layers: int, context: int) -> tuple[int | None, int]:
 def _windowed_layers(keys: Keys, layers: int) -> int:
     kinds = keys.raw("layer_types")
     if isinstance(kinds, list):
-        return sum(kind in ("sliding_attention", "chunked_attention") for kind in cast("list[Any]", kinds))
+        return sum(kind == "sliding_attention" for kind in cast("list[Any]", kinds))
     kind = str(keys.raw("model_type") or "")
-    # Every n-th layer attends in full. llama4 says so by `no_rope_layers`, by default every fourth.
+    # Every n-th layer attends in full.
     every = keys.optional("sliding_window_pattern", _FULL_EVERY.get(kind, 0))
     if every:
         return layers - layers // every

@@ -38,7 +38,7 @@ class Gpu:
     """Total memory as the driver reports it."""
     cuda_bytes: int
     """What CUDA reports as the device's total, and so what an engine's memory fraction is a fraction of:
-    0.4 to 5 % less than `memory_bytes`."""
+    up to 3 % less than `memory_bytes`."""
     memory_measured: bool
     """False where `memory_bytes` or `cuda_bytes` is an estimate; `memory_source` says which."""
     bandwidth_bytes_per_s: float
