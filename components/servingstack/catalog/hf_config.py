@@ -16,7 +16,7 @@ from servingstack.errors import InvalidInput
 
 from .families import Family, family_of
 from .hf_keys import Keys
-from .parameters import Counts, Shape, count_parameters
+from .parameters import Shape, count_parameters
 from .quantization import native_precision
 from .records import Model, Task
 
@@ -55,8 +55,8 @@ def model_from_hf_config(
     """Read a model's size from the keys of its `config.json`.
 
     `parameters` and `active_parameters` override the counts, which by default are computed from the shape
-    (within 2 % of the published sizes of the families the catalog knows). `task` default: from the
-    architecture class.
+    (within 2 % of the published sizes of the families the catalog knows); a total alone scales the active
+    ones. `task` default: from the architecture class.
 
     Raises `InvalidInput` (a ValueError) with every missing or bad key at once."""
     outer = Keys(config, PATH)
@@ -70,19 +70,13 @@ def model_from_hf_config(
     window, windowed = _window(keys, shape.layers, context)
     precision, group_size = native_precision(outer, keys)
     architecture = _architecture(outer, config)
-    if shape.layers and shape.hidden and not (outer.violations or keys.violations):
-        counts = count_parameters(shape, family, config)
-    else:
-        counts = Counts(0, 0, 0)
     violations = {violation.path: violation for violation in (*outer.violations, *keys.violations)}
     if violations:
         raise InvalidInput(violations.values())
-    total = counts.total if parameters is None else int(parameters)
-    active = (
-        (counts.active if parameters is None else _scaled(counts, total))
-        if active_parameters is None
-        else int(active_parameters)
-    )
+    counts = count_parameters(shape, family, config)
+    total = counts.total if parameters is None else parameters
+    share = total / counts.total
+    active = round(counts.active * share) if active_parameters is None else active_parameters
     reason = _unreliable(config, keys)
     return Model(
         id=model_id, base_id=model_id, architecture=architecture, task=task or _task(architecture, family),
@@ -91,16 +85,11 @@ def model_from_hf_config(
         experts_per_token=shape.experts_per_token, moe_intermediate=shape.moe_intermediate,
         shared_experts=shape.shared_experts, moe_layers=shape.moe_layers, kv_lora_rank=shape.kv_lora_rank,
         qk_rope_head_dim=shape.qk_rope_head_dim, parameters=total, active_parameters=active,
-        expert_parameters=counts.experts, vocab=shape.vocab, tie_embeddings=shape.tie_embeddings,
+        expert_parameters=round(counts.experts * share), vocab=shape.vocab, tie_embeddings=shape.tie_embeddings,
         max_context=context, sliding_window=window, sliding_layers=windowed, precision=precision,
         group_size=group_size, gated=False, reliable=not reason, unreliable_reason=reason,
         assumptions=family.assumptions, source="config.json keys given", date="", note="",
     )  # fmt: skip
-
-
-def _scaled(counts: Counts, total: int) -> int:
-    """Active parameters in proportion, when only the total was given."""
-    return round(total * counts.active / counts.total)
 
 
 def _shape(keys: Keys, family: Family) -> Shape:
