@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,6 @@ def test_a_secure_value_inside_an_object_is_refused_because_pulumi_would_hand_it
     ("line", "path"),
     [
         (f"existing: {{api_token: {TOKEN}}}", "existing.api_token"),
-        ("existing: {token: hunter2}", "existing.token"),
         (
             "existing: {kubeconfig: 'users: [{user: {client-key-data: abc}}]'}",
             "existing.kubeconfig",
@@ -170,21 +170,30 @@ def test_a_credential_in_plain_text_is_refused_and_not_repeated(line: str, path:
 
 def test_what_exists_is_split_off_and_never_reaches_the_args() -> None:
     document = accepted(
-        CHAT + "existing: {kubeconfig: {config: kubeconfig}, context: prod,"
-        " cluster: {stack: org/net/prod, output: name}}\n"
+        CHAT + "existing: {kubeconfig: {config: kubeconfig}, context: {stack: org/net/prod, output: name}}\n"
     )
     entry = document.stacks[0]
     assert entry.existing == {
         "kubeconfig": ConfigValue("kubeconfig"),
-        "context": "prod",
-        "cluster": StackOutput("org/net/prod", "name"),
+        "context": StackOutput("org/net/prod", "name"),
     }
     assert entry.args.key() == accepted(CHAT).stacks[0].args.key()
 
 
-@pytest.mark.parametrize("value", ["{config: 5}", "{config: a, output: b}", "{stack: a}", "{}", "{other: 1}"])
+@pytest.mark.parametrize(
+    "value", ["{config: 5}", "{config: a, output: b}", "{stack: a}", "{}", "{other: 1}", "5"]
+)
 def test_a_reference_that_is_half_written_is_refused(value: str) -> None:
-    assert "existing.cluster" in refused(CHAT + f"existing: {{cluster: {value}}}\n")
+    assert "existing.context" in refused(CHAT + f"existing: {{context: {value}}}\n")
+
+
+def test_the_fields_of_existing_are_the_options_own_and_a_misspelling_is_named() -> None:
+    from servingstack.targets.kubernetes.existing import KubernetesExisting
+
+    assert list(documents.EXISTING) == [field.name for field in fields(KubernetesExisting)]
+    assert (
+        refused(CHAT + "existing: {kubecofig: a}\n")["existing.kubecofig"].fix == "Did you mean `kubeconfig`?"
+    )
 
 
 def test_platforms_are_refused_and_kubernetes_needs_none() -> None:

@@ -19,11 +19,16 @@ from typing import Any, TypeGuard
 
 from servingstack.args import ServingStackArgs
 from servingstack.errors import InvalidInput, Violation
-from servingstack.redact import REDACTED, is_secret_field, looks_like_secret
+from servingstack.redact import REDACTED, looks_like_secret
 from servingstack.yaml12 import load
 
 NAMESPACE = "servingstack:"
 KNOWN_KEYS = ("stacks", "defaults", "require_lock", "platforms")
+EXISTING = {
+    "kubeconfig": "Content or path of a kubeconfig. Default: the ambient one.",
+    "context": "Context in it. Default: its current one.",
+}
+"""Fields of `existing` of the option `kubernetes`. Its own `Existing` imports Pulumi, and this must not."""
 # Null means "reset to unset", except inside these, which are not ours: there a null is a value.
 _FREE_FORM = (("model", "config"), ("overrides",))
 
@@ -182,11 +187,7 @@ def _plain_secrets(value: Any, path: str) -> Iterator[Violation]:
     """Every `secure:` value and every text that looks like a credential."""
     if isinstance(value, Mapping):
         if "secure" in value:
-            allowed = "no secure value inside an object (Pulumi hands it out in plain text)"
-            fix = (
-                "Give it a key of its own (`pulumi config set --secret KEY`) and write `{config: KEY}` here."
-            )
-            yield Violation(path, REDACTED, allowed, fix)
+            yield secret_violation(path)
             return
         for key, inner in value.items():
             yield from _plain_secrets(inner, f"{path}.{key}")
@@ -195,6 +196,13 @@ def _plain_secrets(value: Any, path: str) -> Iterator[Violation]:
             yield from _plain_secrets(inner, f"{path}[{index}]")
     elif looks_like_secret(value):
         yield Violation(path, REDACTED, "no credential in plain text", _SECRET_FIX)
+
+
+def secret_violation(path: str) -> Violation:
+    """A `secure:` value where none may be."""
+    allowed = "no secure value inside an object (Pulumi hands it out in plain text)"
+    fix = "Give it a key of its own (`pulumi config set --secret KEY`) and write `{config: KEY}` here."
+    return Violation(path, REDACTED, allowed, fix)
 
 
 _SECRET_FIX = "Name an existing secret, or use `{config: KEY}` with `pulumi config set --secret KEY`."
@@ -285,10 +293,16 @@ def _existing(given: Any) -> tuple[dict[str, Any], list[Violation]]:
     violations: list[Violation] = []
     for name, value in given.items():
         path = f"existing.{name}"
-        if not isinstance(value, Mapping):
+        if name not in EXISTING:
+            close = get_close_matches(name, EXISTING, n=1)
+            fix = f"Did you mean `{close[0]}`?" if close else "Remove it."
+            violations.append(Violation(path, None, f"one of {', '.join(EXISTING)}", fix))
+        elif not isinstance(value, Mapping):
             existing[name] = value
-            if is_secret_field(name):
-                violations.append(Violation(path, REDACTED, "no credential in plain text", _SECRET_FIX))
+            if not isinstance(value, str):
+                violations.append(
+                    Violation(path, _short(value), "a text or a reference", "Correct the value.")
+                )
         elif set(value) == {"config"} and isinstance(value["config"], str):
             existing[name] = ConfigValue(value["config"])
         elif set(value) == {"stack", "output"} and all(isinstance(part, str) for part in value.values()):

@@ -21,15 +21,8 @@ _FORMS = re.compile(
     # A kubeconfig's own fields (k8s.io/client-go tools/clientcmd/api/v1 AuthInfo).
     r"|client-key-data|\btoken: *\S{20,}"
 )
-_FIELDS = re.compile(r"(^|_)(token|password|api_key|secret|client_secret|private_key|credentials)$")
 
 
 def looks_like_secret(value: object) -> bool:
     """Whether a text holds something that has the form of a credential."""
     return isinstance(value, str) and _FORMS.search(value) is not None
-
-
-def is_secret_field(name: str) -> bool:
-    """Whether a field of this name holds a credential (`token`), rather than naming one
-    (`token_secret_name`)."""
-    return _FIELDS.search(name) is not None

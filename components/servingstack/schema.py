@@ -11,33 +11,34 @@ import json
 from typing import Any
 
 from servingstack.args import ServingStackArgs
+from servingstack.documents import EXISTING
 
 _PARTIAL = "Partial"
+_REFERENCE: list[dict[str, Any]] = [
+    {"type": "string"},
+    {
+        "type": "object",
+        "description": "The value of a config key, which may be secret.",
+        "properties": {"config": {"type": "string"}},
+        "required": ["config"],
+        "additionalProperties": False,
+    },
+    {
+        "type": "object",
+        "description": "An output of another Pulumi stack.",
+        "properties": {
+            "stack": {"type": "string", "description": "org/project/environment"},
+            "output": {"type": "string"},
+        },
+        "required": ["stack", "output"],
+        "additionalProperties": False,
+    },
+]
 _EXISTING: dict[str, Any] = {
     "type": "object",
-    "description": "Ids of what exists, handed on as they are: plain values or references, no credential.",
-    "additionalProperties": {
-        "anyOf": [
-            {"type": ["string", "number", "boolean", "array"]},
-            {
-                "type": "object",
-                "description": "The value of a config key, which may be secret.",
-                "properties": {"config": {"type": "string"}},
-                "required": ["config"],
-                "additionalProperties": False,
-            },
-            {
-                "type": "object",
-                "description": "An output of another Pulumi stack.",
-                "properties": {
-                    "stack": {"type": "string", "description": "org/project/environment"},
-                    "output": {"type": "string"},
-                },
-                "required": ["stack", "output"],
-                "additionalProperties": False,
-            },
-        ]
-    },
+    "description": "What exists, handed on as it is: plain values or references, no credential.",
+    "properties": {name: {"description": words, "anyOf": _REFERENCE} for name, words in EXISTING.items()},
+    "additionalProperties": False,
 }
 
 
