@@ -1,0 +1,209 @@
+"""From the chosen candidate to the plan: nothing is decided here, everything is written down.
+
+Trap: `assumed` must name every value that nobody gave. A new field of the plan that the planner decides gets its
+line in `_assumptions`.
+"""
+
+from __future__ import annotations
+
+from servingstack import naming
+from servingstack._version import __version__
+from servingstack.engines import vllm
+from servingstack.plan import (
+    Architecture,
+    Assumption,
+    Batching,
+    CurvePoint,
+    Placement,
+    Scaling,
+    ServingPlan,
+)
+from servingstack.signals import Scope, Stack, edge_warnings, monitoring
+from servingstack.targets import Capabilities
+
+from . import operations, outlook
+from .demand import Demand
+from .load import Replica
+from .memory import GPU_MEMORY_UTILIZATION
+from .search import Outcome, Solution
+from .warnings import warnings_of
+
+
+def assemble(demand: Demand, outcome: Outcome, chosen: Solution, can: Capabilities) -> ServingPlan:
+    """The whole plan."""
+    args = demand.args
+    names = naming.kubernetes_names(args.name)
+    architecture = _architecture(demand, chosen, can)
+    batching = _batching(demand, chosen)
+    scaling = operations.scaling(demand, chosen, can)
+    timeouts = operations.timeouts(demand, chosen, can)
+    expected, cost = outlook.expected(chosen), outlook.cost(demand, chosen)
+    scope = Scope.of(names, args.target.kubernetes.namespace)
+    watched = monitoring(Stack(args, scope, architecture, scaling, timeouts, cost))
+    warnings = warnings_of(demand, outcome, chosen, expected, scaling)
+    return ServingPlan(
+        library_version=__version__,
+        args_key=args.key(),
+        name=args.name,
+        names=names,
+        labels=naming.standard_labels(args.name, architecture.engine, dict(args.labels or {})),
+        exposure=args.exposure,
+        architecture=architecture,
+        batching=batching,
+        scaling=scaling,
+        timeouts=timeouts,
+        rollout=operations.rollout(demand, chosen, can),
+        container=vllm.container(args, architecture, batching, timeouts),
+        front_door=operations.front_door(demand, chosen, can),
+        placement=_placement(demand, chosen) if can.on_kubernetes else None,
+        monitoring=watched,
+        expected=expected,
+        cost=cost,
+        alternatives=outlook.alternatives(demand, outcome, can.option),
+        warnings=(*warnings, *edge_warnings(watched)),
+        assumed=(*demand.assumed, *_assumptions(demand, chosen, scaling)),
+        overrides={role: dict(fields) for role, fields in (args.overrides or {}).items()},
+    )
+
+
+def _architecture(demand: Demand, chosen: Solution, can: Capabilities) -> Architecture:
+    found, offer, host = chosen.fit.layout, chosen.fit.layout.offer, chosen.fit.layout.host
+    engine, places = demand.engine, chosen.fit.replica.places
+    version = vllm.engine_image(engine)[1]
+    given = engine.gpu_memory_utilization
+    return Architecture(
+        option=can.option,
+        cloud=offer.cloud,
+        region=offer.region,
+        model=demand.args.model.id,
+        task=demand.task,
+        engine="vllm",
+        engine_version="own image" if version is None else version,
+        accelerator=offer.gpu.id,
+        accelerator_form=offer.gpu.form,
+        instance_type=offer.instance_type,
+        gpus_per_replica=found.gpus,
+        gpus_per_node=offer.gpus_per_node,
+        tensor_parallel_size=found.tp,
+        pipeline_parallel_size=found.pp,
+        precision=found.served.precision,
+        quantization=found.served.quantization if engine.quantization is None else engine.quantization,
+        dtype=found.served.dtype if engine.dtype is None else engine.dtype,
+        kv_cache_dtype="auto" if engine.kv_cache_dtype is None else engine.kv_cache_dtype,
+        max_model_len=demand.max_model_len,
+        gpu_memory_utilization=GPU_MEMORY_UTILIZATION if given is None else given,
+        kv_cache_tokens=chosen.fit.kv_tokens,
+        weight_bytes=found.weights,
+        memory_per_gpu=found.foot.bar(places),
+        cpu_request=host.cpu,
+        memory_request_bytes=host.memory_request,
+        memory_limit_bytes=host.memory_limit,
+        shared_memory_bytes=host.shared_memory,
+        disk_bytes=host.disk,
+        why=_why(demand, chosen),
+    )
+
+
+def _why(demand: Demand, chosen: Solution) -> str:
+    found, fleet = chosen.fit.layout, chosen.fleet
+    size = f"{found.gpus} x {found.offer.gpu.id}"
+    return (
+        f"{fleet.low} to {fleet.high} replicas of {size} with {found.served.precision} weights are the cheapest "
+        f"that meet every demand, at ${fleet.hourly_usd:.2f}/h; a replica bears {chosen.fit.bears.rate:.3g} "
+        f"requests/s, limited by {chosen.fit.bears.limited_by}."
+    )
+
+
+def _batching(demand: Demand, chosen: Solution) -> Batching:
+    fit, engine = chosen.fit, demand.engine
+    return Batching(
+        kind="continuous",
+        max_num_seqs=fit.replica.places,
+        max_num_batched_tokens=fit.layout.step_tokens,
+        queue_delay_ms=0.0,
+        prefix_caching=engine.enable_prefix_caching,
+        chunked_prefill=engine.enable_chunked_prefill,
+        curve=tuple(_point(demand, fit.replica, size) for size in _sizes(demand, chosen)),
+        limited_by=fit.batch_limited_by,
+    )
+
+
+def _sizes(demand: Demand, chosen: Solution) -> list[int]:
+    """Powers of two up to the next after the chosen batch, and the batch itself."""
+    places = chosen.fit.replica.places
+    most = chosen.fit.layout.foot.most_sequences(demand.sequence_tokens, demand.max_model_len)
+    sizes = {2**power for power in range(12) if 2**power < 2 * places and 2**power <= max(most, places)}
+    return sorted(sizes | {places})
+
+
+def _point(demand: Demand, replica: Replica, size: int) -> CurvePoint:
+    tpot, ttft = replica.tpot(size), replica.ttft_unqueued(size)
+    values = {"ttft": ttft, "tpot": tpot, "latency": ttft + (replica.output_tokens - 1) * tpot}
+    return CurvePoint(
+        batch_size=size,
+        ttft_ms=ttft * 1000,
+        tpot_ms=tpot * 1000,
+        output_tokens_per_s=size / tpot,
+        requests_per_s=replica.rate(size),
+        within_slo=all(values[limit.kind] <= limit.seconds for limit in demand.limits),
+    )
+
+
+def _placement(demand: Demand, chosen: Solution) -> Placement:
+    cluster, source = demand.args.target.kubernetes, demand.args.model.source
+    claim = source.removeprefix("pvc://").partition("/")[0] if source.startswith("pvc://") else None
+    return Placement(
+        namespace=cluster.namespace,
+        create_namespace=cluster.create_namespace,
+        node_selector=dict(chosen.fit.layout.offer.selector),
+        topology_key=cluster.topology_key,
+        prepull_images=cluster.prepull_images,
+        weights_storage_class=cluster.weights_storage_class,
+        weights_access_mode=cluster.weights_access_mode,
+        weights_claim=claim,
+        ingress_namespace=cluster.ingress_namespace,
+        monitoring_namespace=cluster.monitoring_namespace,
+        monitor_labels=dict(cluster.monitor_labels or {}),
+        prometheus=cluster.prometheus,
+        prometheus_auth=cluster.prometheus_auth,
+    )
+
+
+def _assumptions(demand: Demand, chosen: Solution, scaling: Scaling) -> tuple[Assumption, ...]:
+    """What was decided because nobody said otherwise, in the input's own paths."""
+    args, engine, fit = demand.args, demand.engine, chosen.fit
+    found, offer, fleet = fit.layout, fit.layout.offer, chosen.fleet
+    hardware, host = args.hardware, found.host
+    rows: list[tuple[bool, str, object, str]] = [
+        (args.target.option == "auto", "target.option", "kubernetes", "the cheapest option that can"),
+        (args.model.precision == "auto", "model.precision", found.served.precision, "what the repository holds"
+         if found.served.quantization is None else "only this fits"),
+        (hardware.accelerators is None, "hardware.accelerators", offer.gpu.id, "the cheapest that meets the demands"),
+        (hardware.nodes is None, "hardware.nodes", f"{found.gpus} x {offer.gpu.id} on one node, {host.cpu:g} cores",
+         "not given: the cluster is taken to have such nodes"),
+        (hardware.gpus_per_replica is None, "hardware.gpus_per_replica", found.gpus, "cheapest split that fits"),
+        (engine.tensor_parallel_size is None, "engine.tensor_parallel_size", found.tp, "divides heads and node"),
+        (engine.pipeline_parallel_size is None, "engine.pipeline_parallel_size", found.pp, "within one node"),
+        (engine.gpu_memory_utilization is None, "engine.gpu_memory_utilization", GPU_MEMORY_UTILIZATION,
+         "the planner's constant"),
+        (engine.max_num_seqs is None, "engine.max_num_seqs", fit.replica.places, f"limited by {fit.batch_limited_by}"),
+        (engine.max_num_batched_tokens is None, "engine.max_num_batched_tokens", found.step_tokens,
+         "the engine's own default for such a GPU"),
+        (hardware.cpu_request is None, "hardware.cpu_request", f"{host.cpu:g}", "2 cores and one per GPU"),
+        (hardware.memory_request is None, "hardware.memory_request", f"{host.memory_request // 2**30}Gi",
+         "processes, loading buffers and shared memory"),
+        (hardware.memory_limit is None, "hardware.memory_limit", f"{host.memory_limit // 2**30}Gi", "the request"),
+        (args.scaling.min_replicas is None, "scaling.min_replicas", fleet.low, "mean traffic and warm replicas"),
+        (args.scaling.max_replicas is None, "scaling.max_replicas", fleet.high, "the peak and a margin of 25 %"),
+        (args.warm == "auto", "warm", fleet.warm, operations.ramp_text(demand, chosen)),
+        (args.scaling.queue_depth is None, "scaling.queue_depth", f"{scaling.threshold:g}",
+         scaling.threshold_arithmetic),
+        (args.scaling.scale_in_delay is None, "scaling.scale_in_delay", f"{scaling.scale_in_delay_s}s",
+         "the cold start, at least 5m"),
+        (args.rollout.surge is None, "rollout.surge", fleet.surge == 1, "only at one replica"),
+        (offer.basis in ("reference", "unknown"), "hardware.prices", f"${offer.usd_per_gpu:.2f} per GPU hour",
+         offer.price_source),
+        ("availability" not in args.slo.model_fields_set, "slo.availability", f"{args.slo.availability:g}",
+         "default"),
+    ]  # fmt: skip
+    return tuple(Assumption(path=path, value=str(value), why=why) for free, path, value, why in rows if free)

@@ -1,0 +1,99 @@
+"""What an option or the engine refuses, before any search.
+
+Trap: a refusal names the options that can, and that list is derived from their data, never written down.
+"""
+
+from __future__ import annotations
+
+from servingstack.args import ServingStackArgs
+from servingstack.engines import vllm
+from servingstack.engines.vllm import VllmSettings
+from servingstack.errors import InvalidInput, Violation
+from servingstack.targets import Capabilities, all_capabilities
+
+from .demand import Demand
+
+
+def option_of(args: ServingStackArgs) -> Capabilities:
+    """The option to plan for. Raises `InvalidInput` where what was asked is not among what it can do."""
+    every = all_capabilities()
+    wanted = [can for can in every if args.target.option in ("auto", can.option)]
+    able = [can for can in wanted if not _option_violations(args, can, every)]
+    if not able:
+        raise InvalidInput(_option_violations(args, wanted[0], every))
+    return able[0]
+
+
+def _others(every: tuple[Capabilities, ...], names: list[str]) -> str:
+    del every
+    return f"Options that can: {', '.join(names)}." if names else "No option of this release can."
+
+
+def _option_violations(
+    args: ServingStackArgs, can: Capabilities, every: tuple[Capabilities, ...]
+) -> list[Violation]:
+    found: list[Violation] = []
+    if args.exposure not in can.exposures:
+        names = [other.option for other in every if args.exposure in other.exposures]
+        allowed = f"{', '.join(can.exposures)} for option {can.option}"
+        fix = f"{_others(every, names)} Put your own ingress before the Service."
+        found.append(Violation("exposure", args.exposure, allowed, fix))
+    if args.hardware.spot != "never" and not can.spot:
+        names = [other.option for other in every if other.spot]
+        allowed = f"never for option {can.option}, which does not choose its nodes' capacity"
+        fix = f"{_others(every, names)} Give spot nodes a taint, and keep stacks with an SLO off them."
+        found.append(Violation("hardware.spot", args.hardware.spot, allowed, fix))
+    if args.scaling.scale_to_zero_after is not None and not can.scale_to_zero:
+        names = [other.option for other in every if other.scale_to_zero]
+        found.append(
+            Violation("scaling.scale_to_zero_after", "set", f"unset for {can.option}", _others(every, names))
+        )
+    timeout = args.request_timeout
+    if can.longest_request_s is not None and timeout is not None:
+        longest = can.longest_request_s
+        if timeout.total_seconds() > longest:
+            names = [
+                other.option
+                for other in every
+                if other.longest_request_s is None or other.longest_request_s >= timeout.total_seconds()
+            ]
+            found.append(
+                Violation("request_timeout", str(timeout), f"at most {longest}s", _others(every, names))
+            )
+    return found
+
+
+def check_engine(demand: Demand) -> None:
+    """Relations between the engine's settings. Raises `InvalidInput`."""
+    engine = demand.engine
+    found = list(vllm.violations(demand.args)) + _step_violations(demand, engine)
+    if engine.quantization is not None and demand.args.model.precision not in ("auto", engine.quantization):
+        found.append(
+            Violation(
+                "engine.quantization",
+                engine.quantization,
+                f"left out, or in agreement with model.precision {demand.args.model.precision}",
+                "Set model.precision alone.",
+            )
+        )
+    if found:
+        raise InvalidInput(found)
+
+
+def _step_violations(demand: Demand, engine: VllmSettings) -> list[Violation]:
+    """vLLM's own checks (SchedulerConfig): a step holds each sequence, and a whole prompt where none is cut."""
+    tokens, sequences = engine.max_num_batched_tokens, engine.max_num_seqs
+    if tokens is None:
+        return []
+    found: list[Violation] = []
+    path = "engine.max_num_batched_tokens"
+    if sequences is not None and tokens < sequences:
+        found.append(
+            Violation(path, tokens, f"at least max_num_seqs, {sequences}", "Raise it, or lower max_num_seqs.")
+        )
+    if not engine.enable_chunked_prefill and tokens < demand.max_model_len:
+        fix = "Raise it, or leave chunked prefill on."
+        found.append(
+            Violation(path, tokens, f"at least max_model_len, {demand.max_model_len}, without chunks", fix)
+        )
+    return found

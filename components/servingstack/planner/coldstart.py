@@ -1,0 +1,60 @@
+"""How long a replica takes from nothing to ready, part by part.
+
+Trap: compiling and capturing graphs takes longer than reading the weights of a small model, and it is paid at
+every start unless the cache is on a volume.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from servingstack.plan import ColdStart
+
+# One measured run each; github.com/kaito-project/kaito/issues/2325 and
+# tensorfuse.io/docs/blogs/reducing_gpu_cold_start (Llama-3.1-8B on an L40S).
+NODE_S = 284.0 + 126.0
+"""KAITO: machine 284 s, its drivers 126 s."""
+IMAGE_S = 101.0
+"""KAITO; paid on a new node only, since images are pulled ahead on nodes that exist."""
+HUB_BYTES_PER_S = 263e6
+"""16.06 GB in 61 s (tensorfuse)."""
+READ_BYTES_PER_S = 335e6
+"""15 GB of safetensors in 48 s from a general-purpose volume (run.ai's benchmarks); local disk 487 MB/s."""
+START_S = 94.0
+COMPILE_S = 10.0 + 42.0 + 54.0
+"""Bytecode, compilation and graph capture of 32 layers with an empty cache."""
+CACHED_START_S = 34.0
+CACHED_COMPILE_S = 10.0 + 13.0 + 7.0
+"""The same with the cache on a volume."""
+LAYERS = 32
+WARM_UP_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What decides a cold start."""
+
+    stored_bytes: int
+    layers: int
+    new_node: bool
+    prepulled: bool
+    cached: bool
+    """Whether weights and compiled kernels lie on a volume."""
+
+
+def cold_start(start: Start) -> ColdStart:
+    """Seconds, part by part."""
+    new_image = start.new_node or not start.prepulled
+    download = 0.0 if start.cached else start.stored_bytes / HUB_BYTES_PER_S
+    boot, build = (CACHED_START_S, CACHED_COMPILE_S) if start.cached else (START_S, COMPILE_S)
+    node = NODE_S if start.new_node else 0.0
+    image = IMAGE_S if new_image else 0.0
+    weights = download + start.stored_bytes / READ_BYTES_PER_S
+    engine = boot + build * start.layers / LAYERS + WARM_UP_S
+    return ColdStart(
+        node_s=round(node, 1),
+        image_s=round(image, 1),
+        weights_s=round(weights, 1),
+        engine_s=round(engine, 1),
+        total_s=round(node + image + weights + engine, 1),
+    )

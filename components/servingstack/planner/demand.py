@@ -1,0 +1,238 @@
+"""What is asked for, in plain numbers: the input with its defaults resolved, each default noted as an assumption.
+
+Trap: lengths are means and rates are means, but objectives are percentiles. What lies between them (queueing,
+occupancy) is the planner's business, so nothing here multiplies by a safety factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from servingstack.args import NodeArgs, ServingStackArgs
+from servingstack.catalog import Model
+from servingstack.engines.vllm import VllmSettings
+from servingstack.errors import InvalidInput, Violation
+from servingstack.plan import Assumption
+
+from .model import resolve_model
+
+DEFAULT_REQUEST_TIMEOUT_S = 30
+"""A caller that waits longer has usually given up; the input documents it as the default."""
+DEFAULT_RPS = 1.0
+PEAK_TO_MEAN = 2.0
+DEFAULT_RAMP_S = 300.0
+STREAM_FACTOR = 10
+MIN_STREAM_S = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One latency objective: `kind` at quantile `q` within `seconds`."""
+
+    kind: str
+    """`ttft`, `tpot` or `latency`."""
+    q: float
+    seconds: float
+    path: str
+    """Field of the input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Everything the search reads."""
+
+    args: ServingStackArgs
+    engine: VllmSettings
+    model: Model
+    weight_scale: float
+    """Weights as stated by the user over those by formula."""
+    task: str
+    mean_rps: float
+    peak_rps: float
+    in_flight: float | None
+    """Requests in flight at the mean, where that is what was asked; the rates then follow from the replica."""
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    ramp_s: float
+    limits: tuple[Limit, ...]
+    max_model_len: int
+    request_timeout_s: int
+    stream_timeout_s: int
+    nodes: tuple[NodeArgs, ...] | None
+    assumed: tuple[Assumption, ...]
+
+    @property
+    def sequence_tokens(self) -> int:
+        """Cache that a whole request holds at its end."""
+        return self.input_tokens + self.output_tokens
+
+    def limits_of(self, kind: str) -> tuple[Limit, ...]:
+        """The objectives of one kind."""
+        return tuple(limit for limit in self.limits if limit.kind == kind)
+
+
+class _Notes:
+    """Collects assumptions and violations while defaults are resolved."""
+
+    def __init__(self) -> None:
+        self.assumed: list[Assumption] = []
+        self.violations: list[Violation] = []
+
+    def assume(self, path: str, value: object, why: str) -> None:
+        self.assumed.append(Assumption(path=path, value=str(value), why=why))
+
+
+def resolve(args: ServingStackArgs) -> Demand:
+    """The demand behind an input. Raises `InvalidInput` with everything that does not fit together."""
+    notes = _Notes()
+    engine = args.engine if isinstance(args.engine, VllmSettings) else VllmSettings(kind="vllm")
+    if not isinstance(args.engine, VllmSettings):
+        notes.assume("engine.kind", "vllm", "the engine of this release")
+    sized = resolve_model(args.model)
+    notes.assumed += sized.assumed
+    model = sized.model
+    mean, peak, in_flight = _rates(args, notes)
+    output = _output_tokens(args, model.task, notes)
+    if "input_tokens" not in args.traffic.model_fields_set:
+        notes.assume("traffic.input_tokens", args.traffic.input_tokens, "default mean length of a prompt")
+    cached = args.traffic.shared_prefix_tokens if engine.enable_prefix_caching else 0
+    request_s, stream_s = _timeouts(args, notes)
+    length = _max_model_len(args, model.max_context, output, notes)
+    if notes.violations:
+        raise InvalidInput(notes.violations)
+    return Demand(
+        args=args,
+        engine=engine,
+        model=model,
+        weight_scale=sized.weight_scale,
+        task=model.task,
+        mean_rps=mean,
+        peak_rps=peak,
+        in_flight=in_flight,
+        input_tokens=args.traffic.input_tokens,
+        output_tokens=output,
+        cached_tokens=cached,
+        ramp_s=_ramp(args, notes),
+        limits=_limits(args, request_s),
+        max_model_len=length,
+        request_timeout_s=request_s,
+        stream_timeout_s=stream_s,
+        nodes=args.hardware.nodes,
+        assumed=tuple(notes.assumed),
+    )
+
+
+def _output_tokens(args: ServingStackArgs, task: str, notes: _Notes) -> int:
+    if task != "generate":
+        return 1  # a pooling model answers with its prefill
+    if "output_tokens" not in args.traffic.model_fields_set:
+        notes.assume("traffic.output_tokens", args.traffic.output_tokens, "default mean length of an answer")
+    return args.traffic.output_tokens
+
+
+def _rates(args: ServingStackArgs, notes: _Notes) -> tuple[float, float, float | None]:
+    traffic = args.traffic
+    in_flight = traffic.concurrent_users
+    if traffic.requests_per_second is not None:
+        mean = traffic.requests_per_second
+    elif traffic.output_tokens_per_second is not None:
+        mean = traffic.output_tokens_per_second / traffic.output_tokens
+        notes.assume("traffic.requests_per_second", f"{mean:.3g}", "output_tokens_per_second / output_tokens")
+    elif in_flight is not None:
+        mean = 0.0
+        notes.assume(
+            "traffic.requests_per_second", "from the plan", "concurrent_users over the time of a request"
+        )
+    else:
+        mean = DEFAULT_RPS
+        notes.assume("traffic.requests_per_second", f"{mean:g}", "no rate was given")
+    peak = traffic.peak_requests_per_second
+    if peak is None:
+        peak = mean * PEAK_TO_MEAN
+        notes.assume(
+            "traffic.peak_requests_per_second", f"{peak:.3g}" if mean else "2 x mean", "twice the mean"
+        )
+    elif peak < mean:
+        fix = "Raise the peak or lower output_tokens_per_second."
+        notes.violations.append(
+            Violation("traffic.peak_requests_per_second", peak, f"at least the mean, {mean:.3g}", fix)
+        )
+    return mean, peak, in_flight
+
+
+def _ramp(args: ServingStackArgs, notes: _Notes) -> float:
+    if args.traffic.ramp is not None:
+        return args.traffic.ramp.total_seconds()
+    notes.assume("traffic.ramp", "5m", "default time from the mean to the peak")
+    return DEFAULT_RAMP_S
+
+
+def _timeouts(args: ServingStackArgs, notes: _Notes) -> tuple[int, int]:
+    request, stream = args.request_timeout, args.stream_timeout
+    if request is None:
+        request_s = DEFAULT_REQUEST_TIMEOUT_S
+        notes.assume("request_timeout", f"{request_s}s", "default")
+    else:
+        request_s = max(1, round(request.total_seconds()))
+    if stream is None:
+        stream_s = max(MIN_STREAM_S, STREAM_FACTOR * request_s)
+        notes.assume("stream_timeout", f"{stream_s}s", "ten times the request timeout, at least 10m")
+    else:
+        stream_s = max(1, round(stream.total_seconds()))
+    return request_s, stream_s
+
+
+_QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+
+
+def _limits(args: ServingStackArgs, request_s: int) -> tuple[Limit, ...]:
+    """Objectives, the batch deadline, and the request timeout, which is one more limit on the whole request."""
+    found: list[Limit] = []
+    for kind in ("ttft", "tpot", "latency"):
+        for name, q in _QUANTILES.items():
+            value = getattr(args.slo, f"{kind}_{name}")
+            if value is not None:
+                found.append(Limit(kind, q, value.total_seconds(), f"slo.{kind}_{name}"))
+    if args.traffic.deadline is not None:
+        found.append(Limit("latency", 0.95, args.traffic.deadline.total_seconds(), "traffic.deadline"))
+    found.append(Limit("latency", 0.95, float(request_s), "request_timeout"))
+    return tuple(found)
+
+
+def _max_model_len(args: ServingStackArgs, longest: int, output: int, notes: _Notes) -> int:
+    needed = args.traffic.input_tokens + (output if output > 1 else 0)
+    given = args.model.max_model_len
+    if needed > longest:
+        notes.violations.append(
+            Violation(
+                "traffic.input_tokens",
+                args.traffic.input_tokens,
+                f"prompt and answer within the model's context of {longest} tokens",
+                "Shorten the traffic, or choose a model with a longer context.",
+            )
+        )
+        return longest
+    if given is None:
+        length = 256
+        while length < 2 * needed:
+            length *= 2
+        length = min(length, longest)
+        notes.assume("model.max_model_len", length, "the power of two that holds the traffic twice over")
+        return length
+    if given > longest:
+        notes.violations.append(
+            Violation(
+                "model.max_model_len", given, f"at most {longest}, the model's own context", "Lower it."
+            )
+        )
+    elif given < needed:
+        notes.violations.append(
+            Violation(
+                "model.max_model_len",
+                given,
+                f"at least traffic.input_tokens + traffic.output_tokens = {needed}",
+                "Raise it, or shorten the traffic.",
+            )
+        )
+    return given

@@ -1,0 +1,201 @@
+"""How many replicas: for the mean, for the peak, kept warm, and one more while a rollout runs.
+
+Trap: a rollout at one replica either takes it away or needs a GPU that nobody counted. That GPU is part of the
+peak here, of `max_gpus`, of the nodes and of the price.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from servingstack.plan import ColdStart
+from servingstack.targets import Capabilities
+
+from .candidate import Fit, Loss, on_volume
+from .coldstart import Start, cold_start
+from .demand import Demand
+
+MARGIN = 1.25
+"""Room above the planned peak: estimates miss by more than 10 %, and traffic by more than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Replica counts and what they cost."""
+
+    mean: int
+    peak: int
+    low: int
+    high: int
+    warm: int
+    surge: int
+    placeholders: int
+    cold: ColdStart
+    hold_s: int | None
+    per_node: int
+    steady_usd: float
+    """Per hour with what the mean needs; what the search minimises."""
+    hourly_usd: float
+    """At the minimum number of replicas."""
+    peak_usd: float
+    """At the maximum, surge included."""
+
+
+def fleet(demand: Demand, found: Fit, can: Capabilities) -> Fleet | Loss:
+    """Count replicas within what may be used."""
+    scaling, rate = demand.args.scaling, found.bears.rate
+    if rate <= 0:
+        return Loss("latency", f"no load at all keeps {found.bears.limited_by}", found.bears.limited_by)
+    mean = max(1, math.ceil(found.mean_rps / rate - 1e-9))
+    peak = max(1, math.ceil(found.peak_rps / rate - 1e-9))
+    if scaling.max_replicas is not None and scaling.max_replicas < peak:
+        return Loss(
+            "capacity",
+            f"{scaling.max_replicas} replicas bear {scaling.max_replicas * rate:.2g} requests/s of the "
+            f"{found.peak_rps:.3g} at the peak; {peak} are needed",
+            "scaling.max_replicas",
+            peak / scaling.max_replicas,
+        )
+    cold = start_of(demand, found)
+    low = _lowest(demand, found, mean, cold)
+    if scaling.max_replicas is not None and low > scaling.max_replicas:
+        if demand.args.warm != "auto":
+            reason = f"{low} replicas with warm ones, above max_replicas"
+            return Loss("capacity", reason, "scaling.max_replicas", low / scaling.max_replicas)
+        low = scaling.max_replicas
+    surge = _surge(demand, low)
+    if surge == 0 and low <= 1:
+        reason = "a rollout without surge would take the only replica away"
+        return Loss("capacity", reason, "rollout.surge")
+    hold = _hold(demand, cold)
+    if hold is not None and hold > can.longest_hold_s:
+        return Loss(
+            "capacity",
+            f"scale to zero holds requests for a cold start of {hold} s; the path bears {can.longest_hold_s} s",
+            "scaling.scale_to_zero_after",
+            hold / can.longest_hold_s,
+        )
+    return _within_hardware(demand, found, _Counts(mean, peak, low, surge), cold, hold)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    mean: int
+    peak: int
+    low: int
+    surge: int
+
+
+def _within_hardware(
+    demand: Demand, found: Fit, counts: _Counts, cold: ColdStart, hold: int | None
+) -> Fleet | Loss:
+    hardware, offer, gpus = demand.args.hardware, found.layout.offer, found.layout.gpus
+    room = found.layout.host
+    per_node = max(1, offer.replicas_per_node(gpus, room.cpu, room.memory_request))
+    needed = max(counts.peak, counts.low)
+    limits = [
+        (offer.nodes * per_node if offer.nodes is not None else None, "hardware.nodes"),
+        (hardware.max_gpus // gpus if hardware.max_gpus is not None else None, "hardware.max_gpus"),
+    ]
+    for most, path in limits:
+        if most is not None and needed + counts.surge > most:
+            extra = " and one for a rollout" if counts.surge else ""
+            return Loss(
+                "capacity",
+                f"{needed} replica{'s' * (needed > 1)} of {gpus} x {offer.gpu.id}{extra} are needed; "
+                f"{path} allows {most}",
+                path,
+                (needed + counts.surge) / max(most, 0.5),
+            )
+    high = demand.args.scaling.max_replicas
+    if high is None:
+        high = max(needed, counts.peak + 1, math.ceil(MARGIN * counts.peak))
+        high = min([high, *(most - counts.surge for most, _ in limits if most is not None)])
+
+    def cost(replicas: int) -> float:
+        return offer.hourly(replicas, gpus, per_node)
+
+    budget = hardware.max_hourly_cost
+    if budget is not None:
+        if cost(needed + counts.surge) > budget:
+            return Loss(
+                "cost",
+                f"{needed + counts.surge} replicas of {gpus} x {offer.label} cost "
+                f"${cost(needed + counts.surge):.2f}/h at the peak, above max_hourly_cost",
+                "hardware.max_hourly_cost",
+                cost(needed + counts.surge) / budget,
+            )
+        while demand.args.scaling.max_replicas is None and cost(high + counts.surge) > budget:
+            high -= 1
+        if cost(high + counts.surge) > budget:
+            reason = f"max_replicas {high} cost ${cost(high + counts.surge):.2f}/h, above max_hourly_cost"
+            return Loss("cost", reason, "hardware.max_hourly_cost", cost(high + counts.surge) / budget)
+    placeholders = 1 if offer.scale_from_zero and high > counts.low and _waits(demand) else 0
+    return Fleet(
+        mean=counts.mean,
+        peak=counts.peak,
+        low=counts.low,
+        high=high,
+        warm=max(0, counts.low - counts.mean),
+        surge=counts.surge,
+        placeholders=placeholders,
+        cold=cold,
+        hold_s=hold,
+        per_node=per_node,
+        steady_usd=cost(max(counts.low, counts.mean) + placeholders),
+        hourly_usd=cost(counts.low + placeholders),
+        peak_usd=cost(high + counts.surge),
+    )
+
+
+def start_of(demand: Demand, found: Fit) -> ColdStart:
+    """The cold start of one replica: the weights as they are stored, not as they are served."""
+    from servingstack import catalog
+
+    stored = round(catalog.weight_bytes(demand.model) * demand.weight_scale)
+    return cold_start(
+        Start(
+            stored_bytes=stored,
+            layers=demand.model.layers,
+            new_node=found.layout.offer.scale_from_zero,
+            prepulled=demand.args.target.kubernetes.prepull_images,
+            cached=on_volume(demand),
+        )
+    )
+
+
+def _waits(demand: Demand) -> bool:
+    return demand.args.traffic.kind == "online"
+
+
+def ramped_rps(demand: Demand, found: Fit, cold: ColdStart) -> float:
+    """The rate to which the traffic can rise while a replica starts."""
+    growth = (found.peak_rps - found.mean_rps) / demand.ramp_s
+    return min(found.peak_rps, found.mean_rps + growth * cold.total_s)
+
+
+def _lowest(demand: Demand, found: Fit, mean: int, cold: ColdStart) -> int:
+    given = demand.args.scaling.min_replicas
+    if given is not None:
+        return given
+    warm = demand.args.warm
+    if warm != "auto":
+        return mean + warm
+    if not _waits(demand):
+        return mean
+    return max(mean, math.ceil(ramped_rps(demand, found, cold) / found.bears.rate - 1e-9))
+
+
+def _surge(demand: Demand, low: int) -> int:
+    asked = demand.args.rollout.surge
+    if asked is not None:
+        return 1 if asked else 0
+    return 1 if low <= 1 else 0
+
+
+def _hold(demand: Demand, cold: ColdStart) -> int | None:
+    if demand.args.scaling.scale_to_zero_after is None:
+        return None
+    given = demand.args.scaling.hold
+    return math.ceil(cold.total_s if given is None else given.total_seconds())

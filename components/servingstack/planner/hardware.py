@@ -1,0 +1,288 @@
+"""The GPUs that may be used, in what machines, at what price: one `Offer` per kind of node.
+
+Three ways to know: the nodes of a cluster (`hardware.nodes`), a cloud's instance types (`target.cloud`), or
+neither, and then any GPU of the catalog at a reference price, labelled so.
+
+Trap: a GPU of a machine with eight is rented with the other seven. Instance types are therefore priced by whole
+machines; nodes that exist already, and reference prices, by the share that is used.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+from servingstack import catalog
+from servingstack.args import NodeArgs, ServingStackArgs
+from servingstack.catalog import Gpu, InstanceType
+from servingstack.errors import InvalidInput, Violation
+
+# What a cloud's machine leaves to pods: the system and daemons take a tenth of the cores and half a core, and
+# 15 % of the memory (kube-reserved of EKS, GKE and AKS lies below both for machines with GPUs).
+CPU_SHARE, CPU_OFF, MEMORY_SHARE = 0.9, 0.5, 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One kind of node."""
+
+    gpu: Gpu
+    gpus_per_node: int
+    nodes: int | None
+    """How many there can be; None for no limit."""
+    cpu_per_node: float | None
+    """Cores that pods can have; None where nothing is known."""
+    memory_per_node: int | None
+    usd_per_gpu: float
+    whole_nodes: bool
+    """Whether started nodes are paid whole."""
+    instance_type: str | None
+    cloud: str | None
+    region: str | None
+    interconnect: str
+    link_bytes_per_s: float
+    basis: str
+    price_date: str
+    price_source: str
+    selector: tuple[tuple[str, str], ...] = ()
+    scale_from_zero: bool = False
+
+    @property
+    def label(self) -> str:
+        """As a reader finds it in a list."""
+        where = f" ({self.instance_type})" if self.instance_type else ""
+        return f"{self.gpu.id}{where}"
+
+    def replicas_per_node(self, gpus: int, cpu: float, memory: int) -> int:
+        """Replicas that one node holds."""
+        fits = self.gpus_per_node // gpus
+        if self.cpu_per_node is not None:
+            fits = min(fits, int(self.cpu_per_node / cpu))
+        if self.memory_per_node is not None:
+            fits = min(fits, self.memory_per_node // memory)
+        return fits
+
+    def hourly(self, replicas: int, gpus: int, per_node: int) -> float:
+        """What so many replicas cost, USD per hour."""
+        if self.whole_nodes:
+            return math.ceil(replicas / per_node) * self.gpus_per_node * self.usd_per_gpu
+        return replicas * gpus * self.usd_per_gpu
+
+
+def offers(args: ServingStackArgs) -> tuple[Offer, ...]:
+    """Everything that may be used. Raises `InvalidInput` where nothing can match."""
+    violations = _violations(args)
+    if violations:
+        raise InvalidInput(violations)
+    hardware = args.hardware
+    if hardware.nodes is not None:
+        found = [_of_node(node, args) for node in hardware.nodes]
+    elif args.target.cloud is not None or hardware.instance_type is not None:
+        found = _of_cloud(args)
+    else:
+        found = [offer for gpu_id in catalog.gpu_ids() if (offer := _reference(gpu_id, args)) is not None]
+    wanted = hardware.accelerators
+    kept = tuple(offer for offer in found if wanted is None or offer.gpu.id in wanted)
+    if not kept:
+        raise InvalidInput([_nothing_left(args, found)])
+    return kept
+
+
+def _violations(args: ServingStackArgs) -> list[Violation]:
+    hardware, found = args.hardware, list[Violation]()
+    if hardware.nodes is not None and hardware.instance_type is not None:
+        fix = "Remove instance_type; the nodes' own fields describe them."
+        found.append(Violation("hardware.instance_type", hardware.instance_type, "only without nodes", fix))
+    for index, node in enumerate(hardware.nodes or ()):
+        try:
+            catalog.gpu(node.accelerator, node.form)
+        except ValueError as error:
+            allowed, _, fix = str(error).partition(" | ")
+            found.append(Violation(f"hardware.nodes[{index}].form", node.form, allowed, fix))
+    for name, price in (hardware.prices or {}).items():
+        if price < 0:
+            found.append(Violation(f"hardware.prices.{name}", price, "0 or more", "Correct the price."))
+        if _price_key(name) is None:
+            allowed = "an instance type or a GPU id of the catalog"
+            found.append(Violation(f"hardware.prices.{name}", name, allowed, "Correct the name."))
+    cloud = args.target.cloud
+    if cloud not in (None, "auto") and args.target.region is not None:
+        known = catalog.regions(cloud)
+        if args.target.region not in known:
+            fix = "Correct it, or leave it out for the cheapest."
+            found.append(Violation("target.region", args.target.region, f"one of {', '.join(known)}", fix))
+    return found
+
+
+def _price_key(name: str) -> str | None:
+    if any(row.name == name for row in catalog.instance_types(service=None)):
+        return name
+    try:
+        return catalog.canonical_gpu_id(name)
+    except ValueError:
+        return None
+
+
+def _nothing_left(args: ServingStackArgs, found: list[Offer]) -> Violation:
+    hardware = args.hardware
+    if hardware.instance_type is not None and not found:
+        cloud = args.target.cloud
+        allowed = "an instance type with GPUs that the catalog prices" + (f" for {cloud}" if cloud else "")
+        return Violation("hardware.instance_type", hardware.instance_type, allowed, "Correct its spelling.")
+    have = sorted({offer.gpu.id for offer in found})
+    where = "the nodes given" if hardware.nodes is not None else "the target"
+    return Violation(
+        "hardware.accelerators",
+        list(hardware.accelerators or ()),
+        f"at least one that {where} have: {', '.join(have)}",
+        "Add one of them, or describe the nodes that have it.",
+    )
+
+
+def _own_price(args: ServingStackArgs, gpu_id: str, machine: str | None) -> float | None:
+    """A price the user gave, per GPU hour or per machine hour: the machine's is not divided here."""
+    prices = args.hardware.prices or {}
+    if machine is not None and machine in prices:
+        return prices[machine]
+    return next((price for name, price in prices.items() if _price_key(name) == gpu_id), None)
+
+
+def _of_node(node: NodeArgs, args: ServingStackArgs) -> Offer:
+    gpu = catalog.gpu(node.accelerator, node.form)
+    own = _own_price(args, gpu.id, None)
+    reference = catalog.reference_price(gpu.id)
+    if node.hourly_price is not None:
+        usd, basis, date, source = node.hourly_price / node.gpus, "own", "given", "hardware.nodes"
+    elif own is not None:
+        usd, basis, date, source = own, "own", "given", "hardware.prices"
+    elif reference is not None:
+        usd, basis, date, source = reference.usd_per_gpu_hour, "reference", reference.date, reference.label
+    else:
+        usd, basis, date, source = 0.0, "unknown", "unknown", "no price is known for this GPU"
+    return Offer(
+        gpu=gpu,
+        gpus_per_node=node.gpus,
+        nodes=node.count,
+        cpu_per_node=node.cpu,
+        memory_per_node=node.memory,
+        usd_per_gpu=usd,
+        whole_nodes=False,
+        instance_type=None,
+        cloud=None,
+        region=None,
+        interconnect=gpu.interconnect,
+        link_bytes_per_s=gpu.link_bytes_per_s,
+        basis=basis,
+        price_date=date,
+        price_source=source,
+        selector=tuple(sorted((node.selector or {}).items())),
+        scale_from_zero=node.scale_from_zero,
+    )
+
+
+@cache
+def _largest_machine(gpu_id: str, form: str) -> InstanceType | None:
+    machines = [row for row in catalog.instance_types(gpu=gpu_id) if row.gpu_form == form]
+    return max(machines, key=lambda row: row.gpu_count, default=None)
+
+
+def _reference(gpu_id: str, args: ServingStackArgs) -> Offer | None:
+    """A GPU in the largest machine the catalog has for it, at its cheapest price per GPU."""
+    gpu = catalog.gpu(gpu_id)
+    machine = _largest_machine(gpu.id, gpu.form)
+    reference = catalog.reference_price(gpu.id)
+    own = _own_price(args, gpu.id, None)
+    if machine is None or (reference is None and own is None):
+        return None
+    if own is not None:
+        usd, basis, date, source = own, "own", "given", "hardware.prices"
+    else:
+        assert reference is not None
+        usd, basis, date, source = reference.usd_per_gpu_hour, "reference", reference.date, reference.label
+    return Offer(
+        gpu=gpu,
+        gpus_per_node=machine.gpu_count,
+        nodes=None,
+        cpu_per_node=None,
+        memory_per_node=None,
+        usd_per_gpu=usd,
+        whole_nodes=False,
+        instance_type=None,
+        cloud=None,
+        region=None,
+        interconnect=machine.interconnect,
+        link_bytes_per_s=gpu.link_bytes_per_s if machine.interconnect == gpu.interconnect else _pcie(gpu),
+        basis=basis,
+        price_date=date,
+        price_source=source,
+    )
+
+
+def _pcie(gpu: Gpu) -> float:
+    """Link of a board with NVLink in a machine that does not wire it: PCIe 4 x16, one way."""
+    return min(gpu.link_bytes_per_s, 32e9)
+
+
+@dataclass(frozen=True, slots=True)
+class _Priced:
+    usd: float
+    region: str
+    basis: str
+    date: str
+    source: str
+
+
+def _of_cloud(args: ServingStackArgs) -> list[Offer]:
+    cloud = None if args.target.cloud in (None, "auto") else args.target.cloud
+    found: list[Offer] = []
+    for machine in catalog.instance_types(cloud):
+        if args.hardware.instance_type not in (None, machine.name, machine.machine_type):
+            continue
+        priced = _machine_price(machine, args)
+        if priced is not None:
+            found.append(_of_machine(machine, priced))
+    return found
+
+
+def _machine_price(machine: InstanceType, args: ServingStackArgs) -> _Priced | None:
+    region = args.target.region
+    own = _own_price(args, machine.gpu_id, machine.name)
+    if own is not None:
+        per_machine = own if machine.name in (args.hardware.prices or {}) else own * machine.gpu_count
+        return _Priced(per_machine, region or "", "own", "given", "hardware.prices")
+    if region is not None:
+        row = catalog.price(machine.cloud, machine.name, region)
+    else:
+        row = _cheapest(machine.cloud, machine.name)
+    if row is None:
+        return None
+    return _Priced(row.usd_per_hour, row.region, "on-demand", row.date, row.source)
+
+
+@cache
+def _cheapest(cloud: str, name: str) -> catalog.Price | None:
+    rows = catalog.prices(cloud, name)
+    return min(rows, key=lambda row: (row.usd_per_hour, row.region), default=None)
+
+
+def _of_machine(machine: InstanceType, priced: _Priced) -> Offer:
+    gpu = catalog.gpu(machine.gpu_id, machine.gpu_form)
+    wired = machine.interconnect == gpu.interconnect
+    return Offer(
+        gpu=gpu,
+        gpus_per_node=machine.gpu_count,
+        nodes=None,
+        cpu_per_node=CPU_SHARE * machine.vcpus - CPU_OFF,
+        memory_per_node=int(MEMORY_SHARE * machine.memory_gib * catalog.GIB),
+        usd_per_gpu=priced.usd / machine.gpu_count,
+        whole_nodes=True,
+        instance_type=machine.name,
+        cloud=machine.cloud,
+        region=priced.region,
+        interconnect=machine.interconnect,
+        link_bytes_per_s=gpu.link_bytes_per_s if wired else _pcie(gpu),
+        basis=priced.basis,
+        price_date=priced.date,
+        price_source=priced.source,
+    )

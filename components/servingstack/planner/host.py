@@ -1,0 +1,88 @@
+"""What a replica needs beside its GPUs: cores, memory, shared memory, disk.
+
+Trap: a memory-backed /dev/shm and a streaming loader's buffers count in the container's memory. A limit that
+only looks at the GPUs kills the pod while it loads, with exit code 137 and no other word.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from servingstack.args import HardwareArgs
+from servingstack.catalog import GIB
+from servingstack.errors import Violation
+
+BASE_BYTES = 3 * GIB
+"""API server and engine core: two Python processes with torch."""
+RANK_BYTES = 4 * GIB
+"""One worker process per GPU: torch, CUDA's host side, pinned staging buffers."""
+SHM_BASE_BYTES = 1 * GIB
+SHM_RANK_BYTES = 1 * GIB
+"""Message queue between the processes, and NCCL's own segments per rank."""
+LOADER_BYTES = 2 * GIB
+"""A safetensors file is mapped, so only what is being copied must be resident."""
+STREAMER_LIMIT_BYTES = 40_000_000_000
+"""RUNAI_STREAMER_MEMORY_LIMIT of the Run:ai streamer by default, per process."""
+CORES_BASE, CORES_PER_GPU = 2.0, 1.0
+"""vLLM docs, "Optimization and Tuning", CPU resources: at least 2 + N cores, one for the API server, one for
+the engine core, one per GPU worker."""
+SCRATCH_BYTES = 10 * GIB
+"""Compiled kernels, logs, /tmp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Per replica."""
+
+    cpu: float
+    memory_request: int
+    memory_limit: int
+    shared_memory: int
+    disk: int
+
+
+def needed_memory(ranks: int, weights: int, load_format: str | None) -> int:
+    """Least container memory, shared memory included."""
+    loader = LOADER_BYTES
+    if load_format == "runai_streamer":
+        loader = min(STREAMER_LIMIT_BYTES, weights // ranks)
+    return BASE_BYTES + ranks * (RANK_BYTES + loader) + shared_memory(ranks)
+
+
+def shared_memory(ranks: int) -> int:
+    """Size limit of /dev/shm."""
+    return SHM_BASE_BYTES + ranks * SHM_RANK_BYTES
+
+
+def host(
+    hardware: HardwareArgs, *, ranks: int, weights: int, load_format: str | None, volume: bool
+) -> Host | Violation:
+    """The host side of a replica; request and limit are the same unless given. A violation where what was given
+    is too little."""
+    needed = needed_memory(ranks, weights, load_format)
+    request = _rounded(needed) if hardware.memory_request is None else hardware.memory_request
+    limit = hardware.memory_limit
+    if limit is None:
+        limit = request
+    for name, value in (("memory_request", request), ("memory_limit", limit)):
+        if value < needed:
+            gib = math.ceil(needed / GIB)
+            return Violation(
+                f"hardware.{name}",
+                f"{value / GIB:.1f}Gi",
+                f"at least {gib}Gi: {ranks} ranks, their loading buffers, and shared memory",
+                f"Raise it to {gib}Gi, or leave it out.",
+            )
+    cpu = hardware.cpu_request
+    return Host(
+        cpu=CORES_BASE + CORES_PER_GPU * ranks if cpu is None else cpu,
+        memory_request=request,
+        memory_limit=limit,
+        shared_memory=shared_memory(ranks),
+        disk=SCRATCH_BYTES + (0 if volume else _rounded(weights)),
+    )
+
+
+def _rounded(value: float) -> int:
+    return math.ceil(value / GIB) * GIB

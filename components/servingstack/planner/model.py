@@ -1,0 +1,115 @@
+"""Which model, and how big: from the catalog, from Hugging Face config keys, or from a number of parameters.
+
+Trap: a repository id that looks like a known one is not that one. Nothing is guessed from a name; an unknown id
+without `config` or `parameters` is an error that names all three ways.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from servingstack import catalog
+from servingstack.args import ModelArgs
+from servingstack.catalog import Model
+from servingstack.errors import InvalidInput, Violation
+from servingstack.plan import Assumption
+
+
+@dataclass(frozen=True, slots=True)
+class SizedModel:
+    """A model and what had to be assumed of it."""
+
+    model: Model
+    weight_scale: float
+    assumed: tuple[Assumption, ...]
+
+
+def resolve_model(args: ModelArgs) -> SizedModel:
+    """The model to size. Raises `InvalidInput` where it is unknown or cannot be sized."""
+    found, assumed = _find(args)
+    if args.task == "other":
+        raise InvalidInput([_task_violation(args.task)])
+    if args.task is not None and args.task != found.task:
+        found = dataclasses.replace(found, task=args.task)
+    if not found.reliable:
+        raise InvalidInput(
+            [
+                Violation(
+                    "model.id",
+                    args.id,
+                    f"a model whose cache can be sized; this one cannot: {found.unreliable_reason}",
+                    "Choose a model with plain attention; a guess would run out of memory.",
+                )
+            ]
+        )
+    scale = 1.0
+    if args.weight_bytes is not None:
+        scale = args.weight_bytes / catalog.weight_bytes(found)
+    return SizedModel(found, scale, tuple(assumed))
+
+
+def _task_violation(task: str) -> Violation:
+    return Violation(
+        "model.task",
+        task,
+        "generate, embed or classify: vLLM, the engine of this release, serves these",
+        "Choose one of them; other models need an engine that this release does not have.",
+    )
+
+
+def _find(args: ModelArgs) -> tuple[Model, list[Assumption]]:
+    count = None if args.parameters is None else int(args.parameters)
+    active = None if args.active_parameters is None else int(args.active_parameters)
+    if args.config is not None:
+        task = None if args.task == "other" else args.task
+        found = catalog.model_from_hf_config(
+            args.id, args.config, parameters=count, active_parameters=active, task=task
+        )
+        return found, [_note(text) for text in found.assumptions]
+    known = catalog.model(args.id)
+    if known is None and count is not None:
+        return _by_parameters(args, count, active)
+    if known is None:
+        raise InvalidInput([_unknown(args)])
+    notes = [_note(text) for text in known.assumptions]
+    if count is None and active is None:
+        return known, notes
+    total = known.parameters if count is None else count
+    used = round(known.active_parameters * total / known.parameters) if active is None else active
+    experts = round(known.expert_parameters * total / known.parameters)
+    return dataclasses.replace(
+        known, parameters=total, active_parameters=used, expert_parameters=experts
+    ), notes
+
+
+def _note(text: str) -> Assumption:
+    return Assumption(path="model", value=text, why="reading the model's config")
+
+
+def _unknown(args: ModelArgs) -> Violation:
+    close = catalog.suggest_models(args.id)
+    hint = f"Did you mean {', '.join(close)}? " if close else ""
+    return Violation(
+        "model.id",
+        args.id,
+        "a model of the catalog, or any id together with model.config or model.parameters",
+        f"{hint}Else add `config:` with the keys of the model's config.json, or `parameters:`.",
+    )
+
+
+def _by_parameters(args: ModelArgs, total: int, active: int | None) -> tuple[Model, list[Assumption]]:
+    """The shape of the catalog's dense model nearest in size, with the parameters that were given."""
+    dense = [row for row in catalog.models() if row.reliable and not row.experts and row.task == "generate"]
+    shape = min(dense, key=lambda row: abs(row.parameters - total))
+    model = dataclasses.replace(
+        shape,
+        id=args.id,
+        base_id=args.id,
+        parameters=total,
+        active_parameters=total if active is None else active,
+        gated=False,
+        source="model.parameters given",
+    )
+    why = "only the number of parameters was given: shape of the catalog's nearest dense model"
+    return model, [Assumption(path="model.config", value=f"as {shape.id}", why=why)]

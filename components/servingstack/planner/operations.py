@@ -1,0 +1,155 @@
+"""Running it: scaling threshold, time limits, rollout, the front door's queue. All arithmetic on what was decided.
+
+Trap: a queue that is longer than what can be served within the caller's patience only makes everybody fail. The
+threshold, the queue's bound and the longest wait are therefore one calculation.
+"""
+
+from __future__ import annotations
+
+import math
+
+from servingstack.plan import FrontDoor, Rollout, Scaling, Timeouts
+from servingstack.targets import Capabilities
+
+from .demand import Demand
+from .fleet import ramped_rps
+from .search import Solution
+
+QUEUE_SHARE = 0.1
+"""Share of the request timeout that may be spent waiting, where no time to first token was asked for."""
+LONGEST_ANSWER = 4
+"""Times the mean: with answers of exponential length, 98 % end within it."""
+SCALE_IN_S = 300
+"""Kubernetes' own stabilisation of scale-down (HorizontalPodAutoscaler behavior, 300 s)."""
+LONGEST_SCALE_IN_S = 3600
+"""Kubernetes' limit of stabilizationWindowSeconds."""
+STARTUP_FACTOR = 2.0
+"""A start that takes twice as long as planned is still a start."""
+SHORTEST_STARTUP_S = 300
+GRACE_EXTRA_S = 30
+"""Beyond draining: leaving the Service, closing connections, ending the processes."""
+MIN_QUEUE = 16
+
+
+def scaling(demand: Demand, chosen: Solution, can: Capabilities) -> Scaling:
+    """Replica counts, the threshold and its arithmetic, and how fast they may change."""
+    fleet, args = chosen.fleet, demand.args.scaling
+    threshold, arithmetic = threshold_of(demand, chosen)
+    delay = args.scale_in_delay
+    cold = math.ceil(fleet.cold.total_s)
+    zero = args.scale_to_zero_after
+    return Scaling(
+        autoscaled=fleet.low != fleet.high,
+        min_replicas=fleet.low,
+        max_replicas=fleet.high,
+        mean_replicas=fleet.mean,
+        peak_replicas=fleet.peak,
+        warm_replicas=fleet.warm,
+        surge_replicas=fleet.surge,
+        placeholder_pods=fleet.placeholders,
+        metric=can.queue_metric,
+        threshold=float(threshold),
+        threshold_arithmetic=arithmetic,
+        fallback_replicas=max(fleet.low, fleet.peak),
+        scale_out_window_s=0,
+        scale_in_delay_s=min(LONGEST_SCALE_IN_S, max(SCALE_IN_S, cold))
+        if delay is None
+        else round(delay.total_seconds()),
+        scale_in_period_s=timeouts(demand, chosen, can).grace_s,
+        scale_to_zero_after_s=None if zero is None else round(zero.total_seconds()),
+        hold_s=fleet.hold_s,
+        cold_start=fleet.cold,
+    )
+
+
+def threshold_of(demand: Demand, chosen: Solution) -> tuple[int, str]:
+    """Waiting requests per replica at which another is added: what a replica can serve within the budget for
+    waiting."""
+    given = demand.args.scaling.queue_depth
+    if given is not None:
+        return given, f"scaling.queue_depth: {given}"
+    rate = chosen.fit.bears.rate
+    replica, busy = chosen.fit.replica, chosen.fit.bears.in_flight
+    firsts = demand.limits_of("ttft")
+    if firsts:
+        tightest = min(firsts, key=lambda limit: limit.seconds)
+        own = replica.ttft_unqueued(busy)
+        budget = max(0.0, tightest.seconds - own)
+        text = f"{tightest.path} {tightest.seconds * 1000:.0f} ms - own prefill {own * 1000:.0f} ms"
+    else:
+        budget = QUEUE_SHARE * demand.request_timeout_s
+        text = f"{QUEUE_SHARE:.0%} of the request timeout of {demand.request_timeout_s} s"
+    depth = max(1, math.floor(budget * rate))
+    return depth, (
+        f"{text} = {budget * 1000:.0f} ms to wait; x {rate:.3g} requests/s per replica = {budget * rate:.2f}, "
+        f"so {depth} waiting per replica"
+    )
+
+
+def timeouts(demand: Demand, chosen: Solution, can: Capabilities) -> Timeouts:
+    """Time limits along the path. Draining covers the longest answer that is likely."""
+    replica, busy = chosen.fit.replica, chosen.fit.bears.in_flight
+    answer = LONGEST_ANSWER * demand.output_tokens * replica.tpot_at(busy, 0.95) + replica.ttft_at(busy, 0.95)
+    drain = min(demand.stream_timeout_s, max(demand.request_timeout_s, math.ceil(answer)))
+    cold = chosen.fleet.cold
+    return Timeouts(
+        request_s=demand.request_timeout_s,
+        stream_s=demand.stream_timeout_s,
+        queue_s=queue_s(demand, chosen),
+        enforced_by=can.timeout_enforced_by,
+        startup_s=max(SHORTEST_STARTUP_S, math.ceil(STARTUP_FACTOR * (cold.weights_s + cold.engine_s))),
+        drain_s=drain,
+        grace_s=drain + GRACE_EXTRA_S,
+    )
+
+
+def queue_s(demand: Demand, chosen: Solution) -> int:
+    """Longest wait before a replica: what the timeout leaves beside the request itself, at most half of it."""
+    replica, busy = chosen.fit.replica, chosen.fit.bears.in_flight
+    left = demand.request_timeout_s - replica.latency_at(busy, 0.95)
+    return max(1, math.floor(min(left, demand.request_timeout_s / 2)))
+
+
+def rollout(demand: Demand, chosen: Solution, can: Capabilities) -> Rollout:
+    """Replicas are replaced one by one: by one more where there is only one, else by one less."""
+    surge = chosen.fleet.surge
+    limits = timeouts(demand, chosen, can)
+    cold = chosen.fleet.cold
+    before = STARTUP_FACTOR * (cold.node_s + cold.image_s)
+    return Rollout(
+        strategy="rolling",
+        max_surge=surge,
+        max_unavailable=0 if surge else 1,
+        progress_deadline_s=math.ceil(before) + limits.startup_s + limits.grace_s,
+    )
+
+
+def front_door(demand: Demand, chosen: Solution, can: Capabilities) -> FrontDoor | None:
+    """The proxy before the replicas, where the option needs one."""
+    if can.door is None:
+        return None
+    threshold, _ = threshold_of(demand, chosen)
+    bears, fleet, secret = chosen.fit.bears, chosen.fleet, demand.args.api_key_secret
+    waiting = fleet.high * bears.rate * queue_s(demand, chosen)
+    held = bears.rate * fleet.hold_s if fleet.hold_s is not None else 0.0
+    return FrontDoor(
+        image=can.door.image,
+        replicas=can.door.replicas,
+        port=can.door.port,
+        stats_port=can.door.stats_port,
+        # The engine's own queue is what scaling sees first, so it must be able to reach the threshold.
+        max_concurrent=chosen.fit.replica.places + max(threshold, math.ceil(chosen.fit.replica.places * 0.1)),
+        max_queue=max(MIN_QUEUE, math.ceil(max(waiting, held))),
+        api_key_secret_name=None if secret is None else secret.name,
+        api_key_secret_key=None if secret is None else secret.key,
+    )
+
+
+def ramp_text(demand: Demand, chosen: Solution) -> str:
+    """How the warm replicas were computed."""
+    fit, fleet = chosen.fit, chosen.fleet
+    reached = ramped_rps(demand, fit, fleet.cold)
+    return (
+        f"within a cold start of {fleet.cold.total_s:.0f} s the ramp takes the rate from {fit.mean_rps:.3g} to "
+        f"{reached:.3g} requests/s; a replica bears {fit.bears.rate:.3g}"
+    )

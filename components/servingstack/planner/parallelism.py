@@ -1,0 +1,75 @@
+"""Over how many GPUs a model can be split: never simply all GPUs of a node.
+
+Trap: a tensor-parallel size that divides the heads can still be illegal. Key/value heads must divide or be
+divided, a feed-forward shard must be whole, and with quantisation a whole number of groups (Qwen3-235B in fp8
+has blocks of 128 and experts 1536 wide, so 8 shards of 192 fail).
+"""
+
+from __future__ import annotations
+
+from servingstack.catalog import Model
+
+MAX_TP = 64
+
+
+def tp_refusal(model: Model, tp: int, precision: str) -> str | None:
+    """Why the model cannot be split into `tp` shards, or None if it can."""
+    if model.heads % tp:
+        return f"{model.heads} attention heads are not divisible by {tp}"
+    # vLLM 0.30 model_executor/models/llama.py asserts this; MLA keeps one latent on every rank instead.
+    if not model.mla and model.kv_heads % tp and tp % model.kv_heads:
+        return f"{model.kv_heads} key/value heads neither divide nor are divided by {tp}"
+    group = model.group_size if precision == model.precision and model.group_size else 1
+    for name, width in (("feed-forward", model.intermediate), ("expert", model.moe_intermediate)):
+        if width and (width % tp or (width // tp) % group):
+            unit = f" in groups of {group}" if group > 1 else ""
+            return f"{name} width {width} does not split{unit} over {tp}"
+    return None
+
+
+def legal_tp(model: Model, precision: str, most: int = MAX_TP) -> tuple[int, ...]:
+    """Every legal tensor-parallel size up to `most`."""
+    return tuple(tp for tp in range(1, most + 1) if tp_refusal(model, tp, precision) is None)
+
+
+def splits(
+    model: Model,
+    precision: str,
+    gpus_per_node: int,
+    *,
+    tp: int | None = None,
+    pp: int | None = None,
+    gpus: int | None = None,
+) -> tuple[tuple[int, int], ...]:
+    """(tp, pp) to try within one node. Without pins: legal sizes that divide the node, so that what is left makes
+    whole replicas; pipelines only where pinned, or where `gpus` can be reached no other way."""
+    found: list[tuple[int, int]] = []
+    for shards in legal_tp(model, precision, gpus_per_node):
+        if tp is not None and shards != tp:
+            continue
+        if tp is None and gpus is None and gpus_per_node % shards:
+            continue
+        stages = pp if pp is not None else _stages(shards, gpus)
+        if stages is None or (gpus is not None and shards * stages != gpus):
+            continue
+        if stages <= model.layers and shards * stages <= gpus_per_node:
+            found.append((shards, stages))
+    if gpus is not None and pp is None and found:
+        return (min(found, key=lambda split: split[1]),)
+    return tuple(found)
+
+
+def _stages(shards: int, gpus: int | None) -> int | None:
+    if gpus is None:
+        return 1
+    return gpus // shards if gpus % shards == 0 else None
+
+
+def pipelines(model: Model, precision: str, gpus_per_node: int) -> tuple[tuple[int, int], ...]:
+    """(tp, pp) with more than one stage, for a node where no tensor-parallel size alone holds the model."""
+    return tuple(
+        (shards, stages)
+        for shards in legal_tp(model, precision, gpus_per_node)
+        for stages in range(2, gpus_per_node // shards + 1)
+        if stages <= model.layers
+    )

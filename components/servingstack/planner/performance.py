@@ -1,0 +1,171 @@
+"""How long a step takes: decode is bound by memory, prefill by arithmetic, and a split model by its links too.
+
+A roofline with six constants, fitted to one model on one GPU (Qwen3-8B on an H100, vLLM 0.30: 71 points, 6 %
+mean error) and corrected per GPU where measurements exist. Each estimate therefore carries a band.
+
+Trap: a mixture of experts reads, per step, every expert that any sequence of the batch visits. At batch 1 that
+is the active parameters, at batch 64 nearly all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from servingstack.catalog import Gpu, Model
+
+from .memory import kv_per_token_per_gpu
+from .precision import Served
+
+MEMORY_EFFICIENCY = 0.80
+"""Share of peak bandwidth that reading weights reaches; also aiconfigurator's constant."""
+KV_EFFICIENCY = 0.88
+COMPUTE_EFFICIENCY = {"16bit": 0.67, "fp8": 0.51}
+"""Share of peak arithmetic. fp8 fitted alone gives 0.51, bf16 alone 0.73, both together 0.67."""
+STEP_S = 0.87e-3
+LAYER_S = 20e-6
+SEQUENCE_S = 16e-6
+REQUEST_S = 5e-3
+"""API server, tokenizer and the way there and back: unloaded time to first token exceeds prefill by 4-6 ms."""
+NVLINK_LATENCY_S = 10e-6
+PCIE_LATENCY_S = 30e-6
+"""Per all-reduce of a small message."""
+LINK_EFFICIENCY = {"nvlink": 0.7, "pcie": 0.5}
+PIPELINE_EFFICIENCY = 0.85
+"""Stages wait for each other where micro-batches are uneven."""
+FITTED_BAND = 0.15
+OTHER_BAND = 0.35
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """How much slower a GPU is than the roofline says, from measurements."""
+
+    slower: float
+    fitted: bool
+    source: str
+
+
+_ACCELMARK = "AccelMark batch-1 points, vLLM 0.7.3"
+CORRECTIONS: dict[str, Correction] = {
+    "h100-80gb": Correction(1.0, True, "Silybench Qwen3-8B, vLLM 0.30: 71 points"),
+    "a100-80gb": Correction(1.0, True, "AccelMark, vLLM 0.20.1: 0.5B and 8B within 7 %"),
+    "a100-40gb": Correction(1.1, False, f"{_ACCELMARK}: 18 % slower, part of it the old engine"),
+    "l4": Correction(1.15, False, f"{_ACCELMARK}: 13 % slower"),
+    "l40s": Correction(1.12, False, "TensorRT-LLM 0.6 tables: 12 % slower"),
+    "t4": Correction(1.4, False, f"{_ACCELMARK}: 30 % slower"),
+    "v100": Correction(1.5, False, f"{_ACCELMARK}: 35 % slower"),
+    "a10": Correction(1.4, False, "KAITO: 29 % slower"),
+    "a10g": Correction(1.4, False, "taken from the A10, which has the same memory"),
+}
+_UNMEASURED = Correction(1.15, False, "not measured: roofline with a margin")
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """A model split over GPUs, ready to be asked for times. Seconds throughout."""
+
+    model: Model
+    tp: int
+    pp: int
+    weight_s: float
+    """To read the weights that every step reads, split over the GPUs."""
+    expert_s: float
+    """To read all routed experts."""
+    token_s: float
+    """Arithmetic of one token."""
+    attention_s: float
+    """Arithmetic of one token attending to one other, over all layers."""
+    kv_token_s: float
+    """To read one token of cache."""
+    hop_s: float
+    """Latency of all all-reduces of a step."""
+    hop_token_s: float
+    """All-reduce time per token."""
+    slower: float
+    band: float
+    source: str
+
+    def _overhead(self) -> float:
+        return (STEP_S + LAYER_S * self.model.layers) * self.slower + self.hop_s
+
+    def _weights(self, sequences: float) -> float:
+        model = self.model
+        if not model.experts:
+            return self.weight_s
+        hit = 1 - (1 - model.experts_per_token / model.experts) ** max(sequences, 1.0)
+        return self.weight_s + self.expert_s * hit
+
+    def _kv(self, sequences: float, tokens: float) -> float:
+        model = self.model
+        if model.sliding_window is not None and model.sliding_layers and tokens > model.sliding_window:
+            share = model.sliding_layers / model.layers
+            tokens = tokens * (1 - share) + model.sliding_window * share
+        return sequences * tokens * self.kv_token_s
+
+    def decode(self, sequences: float, tokens: float) -> float:
+        """One step in which so many sequences, of so many tokens each, get their next token."""
+        micro = sequences / self.pp
+        busy = max(self._weights(micro), micro * self.token_s) + self._kv(micro, tokens)
+        step = busy + self._overhead() + micro * (SEQUENCE_S * self.slower + self.hop_token_s)
+        return step if self.pp == 1 else step / PIPELINE_EFFICIENCY
+
+    def beside(self, sequences: float, tokens: float) -> float:
+        """What decoding sequences add to a step that is busy with a prompt."""
+        micro = sequences / self.pp
+        return self._kv(micro, tokens) + micro * (SEQUENCE_S * self.slower + self.token_s + self.hop_token_s)
+
+    def prefill(self, new: int, cached: int, step_tokens: int) -> float:
+        """To read a prompt of `new` tokens after `cached` ones, in chunks of `step_tokens`."""
+        chunks = -(-new // step_tokens)
+        attended = new * cached + new * new / 2
+        arithmetic = new * self.token_s + attended * self.attention_s
+        reading = chunks * self._weights(new)
+        return max(arithmetic, reading) + chunks * self._overhead() + new * self.hop_token_s
+
+
+def correction(gpu: Gpu) -> Correction:
+    """The GPU's row, or the margin of one that was not measured."""
+    return CORRECTIONS.get(gpu.id, _UNMEASURED)
+
+
+def speed(
+    model: Model,
+    gpu: Gpu,
+    served: Served,
+    *,
+    weights: int,
+    tp: int,
+    pp: int,
+    kv_bytes: float,
+    link_bytes_per_s: float,
+    interconnect: str,
+) -> Speed:
+    """Times of a model split over `tp` GPUs in each of `pp` stages. `weights` is all of them, bytes."""
+    fix = correction(gpu)
+    bandwidth = gpu.bandwidth_bytes_per_s * MEMORY_EFFICIENCY / fix.slower * tp
+    fp8 = served.precision in ("fp8", "int8") and served.native and gpu.tflops_fp8 is not None
+    peak = gpu.tflops_fp8 if fp8 and gpu.tflops_fp8 is not None else gpu.tflops_16bit
+    arithmetic = peak * 1e12 * COMPUTE_EFFICIENCY["fp8" if fp8 else "16bit"] / fix.slower * tp
+    attention = gpu.tflops_16bit * 1e12 * COMPUTE_EFFICIENCY["16bit"] / fix.slower * tp
+    expert_share = model.expert_parameters / model.parameters if model.experts else 0.0
+    looked_up = 0 if model.tie_embeddings or model.task != "generate" else model.vocab * model.hidden
+    read = weights * (1 - expert_share) - looked_up * 2
+    link = link_bytes_per_s * LINK_EFFICIENCY[interconnect]
+    latency = NVLINK_LATENCY_S if interconnect == "nvlink" else PCIE_LATENCY_S
+    hops = 2 * model.layers if tp > 1 else 0
+    return Speed(
+        model=model,
+        tp=tp,
+        pp=pp,
+        weight_s=max(read, 0.0) / bandwidth,
+        expert_s=weights * expert_share / bandwidth,
+        token_s=2 * model.matmul_parameters / arithmetic,
+        attention_s=4 * model.layers * model.heads * model.head_dim / attention,
+        kv_token_s=kv_per_token_per_gpu(model, tp, 1, kv_bytes)
+        / (gpu.bandwidth_bytes_per_s * KV_EFFICIENCY / fix.slower),
+        hop_s=hops * latency * (pp if pp > 1 else 1),
+        hop_token_s=hops * 2 * (tp - 1) / tp * model.hidden * served.activation_bytes / link,
+        slower=fix.slower,
+        band=FITTED_BAND if fix.fitted and not model.experts and tp <= 2 else OTHER_BAND,
+        source=f"roofline, {fix.source}",
+    )

@@ -1,0 +1,184 @@
+"""What cannot be met: the limit that binds, and the nearest changes that would help.
+
+Trap: a demand is never bent to fit. Each suggestion relaxes one demand alone, by as little as was found to be
+enough, and has been planned: what is suggested works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from servingstack.args import ServingStackArgs, latency_objectives
+from servingstack.errors import Infeasible, InvalidInput, Nearest
+from servingstack.targets import Capabilities
+from servingstack.units import format_duration
+
+from .candidate import Loss
+from .demand import resolve
+from .search import Outcome, Solution, search
+
+_FACTORS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+MOST = 4
+"""Suggestions; more would hide the near ones."""
+
+
+def refuse(args: ServingStackArgs, outcome: Outcome, can: Capabilities) -> Infeasible:
+    """The error to raise."""
+    loss = outcome.binding()
+    found = list(_nearest(args, can))
+    found.sort(key=lambda item: not item.change.startswith(loss.path))
+    considered = dict.fromkeys(
+        f"{item.tp * item.pp} x {item.offer.label}: {item.outcome.reason}"
+        for item in outcome.considered
+        if isinstance(item.outcome, Loss)
+    )
+    return Infeasible(f"{loss.path}: {loss.reason}", found[:MOST], tuple(considered)[:12])
+
+
+def _solve(args: ServingStackArgs, can: Capabilities) -> Solution | None:
+    try:
+        return search(resolve(args), can).best
+    except InvalidInput:
+        return None
+
+
+def _with(args: ServingStackArgs, part: str, **fields: Any) -> ServingStackArgs:
+    inner = getattr(args, part)
+    return args.model_copy(update={part: inner.model_copy(update=fields)})
+
+
+def _cost(solution: Solution) -> str:
+    found = solution.fit.layout
+    return (
+        f"{solution.fleet.low} to {solution.fleet.high} replicas of {found.gpus} x {found.offer.gpu.id}, "
+        f"${solution.fleet.hourly_usd:.2f}/h"
+    )
+
+
+def _nearest(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
+    yield from _durations(args, can)
+    yield from _hardware(args, can)
+    yield from _model(args, can)
+    yield from _pins(args, can)
+
+
+def _durations(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
+    for name in latency_objectives(args.slo):
+        asked: timedelta = getattr(args.slo, name)
+        for factor in _FACTORS:
+            longer = timedelta(milliseconds=_readable(asked.total_seconds() * 1000 * factor))
+            found = _solve(_with(args, "slo", **{name: longer}), can)
+            if found is not None:
+                yield Nearest(f"slo.{name}: {format_duration(longer)}", _cost(found))
+                break
+    seconds = 30.0 if args.request_timeout is None else args.request_timeout.total_seconds()
+    for factor in _FACTORS:
+        longer = timedelta(seconds=round(seconds * factor))
+        found = _solve(args.model_copy(update={"request_timeout": longer, "stream_timeout": None}), can)
+        if found is not None:
+            yield Nearest(f"request_timeout: {format_duration(longer)}", _cost(found))
+            break
+
+
+def _readable(milliseconds: float) -> int:
+    """Two significant digits, rounded up."""
+    step = 1
+    while milliseconds / step > 100:
+        step *= 10
+    return -int(-milliseconds // step) * step
+
+
+def _hardware(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
+    hardware = args.hardware
+    if hardware.max_gpus is not None:
+        found = _solve(_with(args, "hardware", max_gpus=None), can)
+        if found is not None:
+            fleet = found.fleet
+            gpus = (max(fleet.peak, fleet.low) + fleet.surge) * found.fit.layout.gpus
+            yield Nearest(f"hardware.max_gpus: {gpus}", _cost(found))
+    if hardware.max_hourly_cost is not None:
+        found = _solve(_with(args, "hardware", max_hourly_cost=None), can)
+        if found is not None:
+            yield Nearest(f"hardware.max_hourly_cost: {found.fleet.peak_usd:.2f}", _cost(found))
+    if hardware.accelerators is not None and hardware.nodes is None:
+        found = _solve(_with(args, "hardware", accelerators=None), can)
+        if found is not None:
+            yield Nearest(f"hardware.accelerators: [{found.fit.layout.offer.gpu.id}]", _cost(found))
+    if hardware.instance_type is not None:
+        found = _solve(_with(args, "hardware", instance_type=None), can)
+        if found is not None:
+            name = found.fit.layout.offer.instance_type or "left out"
+            yield Nearest(f"hardware.instance_type: {name}", _cost(found))
+    if hardware.nodes is not None:
+        yield from _nodes(args, can)
+
+
+def _nodes(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
+    """More of the same nodes, else other ones."""
+    nodes = args.hardware.nodes or ()
+    for factor in (1, 2, 4, 8, 16):
+        more = tuple(node.model_copy(update={"count": node.count + factor}) for node in nodes)
+        found = _solve(_with(args, "hardware", nodes=more), can)
+        if found is not None:
+            kinds = ", ".join(f"{node.count} x {node.gpus} x {node.accelerator}" for node in more)
+            yield Nearest(f"hardware.nodes: {kinds}", _cost(found))
+            return
+    found = _solve(_with(args, "hardware", nodes=None), can)
+    if found is not None:
+        gpu = found.fit.layout.offer.gpu.id
+        yield Nearest(f"hardware.nodes: nodes with {found.fit.layout.gpus} x {gpu}", _cost(found))
+
+
+def _model(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
+    demand = resolve(args)
+    length = demand.max_model_len
+    while length // 2 >= demand.sequence_tokens:
+        length //= 2
+        found = _solve(_with(args, "model", max_model_len=length), can)
+        if found is not None:
+            yield Nearest(f"model.max_model_len: {length}", _cost(found))
+            break
+    if args.model.precision != "fp8" and demand.model.precision in ("bf16", "fp16", "fp32"):
+        found = _solve(_with(args, "model", precision="fp8"), can)
+        if found is not None:
+            yield Nearest("model.precision: fp8", _cost(found))
+
+
+def _pins(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
+    for name in ("tensor_parallel_size", "pipeline_parallel_size", "max_num_seqs", "max_num_batched_tokens"):
+        if getattr(args.engine, name, None) is not None:
+            found = _solve(_with(args, "engine", **{name: None}), can)
+            if found is not None:
+                yield Nearest(f"engine.{name}: left out", _cost(found))
+    changes: list[tuple[str, str, dict[str, Any]]] = [
+        ("hardware", "gpus_per_replica", {"gpus_per_replica": None}),
+        ("scaling", "max_replicas", {"max_replicas": None}),
+        ("rollout", "surge", {"surge": True}),
+    ]
+    for part, name, fields in changes:
+        if getattr(getattr(args, part), name) in (None, True):
+            continue
+        found = _solve(_with(args, part, **fields), can)
+        if found is not None:
+            shown = found.fleet.peak if name == "max_replicas" else "true" if name == "surge" else "left out"
+            yield Nearest(f"{part}.{name}: {shown}", _cost(found))
+    if args.scaling.scale_to_zero_after is not None:
+        kept = _with(args, "scaling", scale_to_zero_after=None, min_replicas=None)
+        found = _solve(kept, can)
+        if found is not None:
+            yield Nearest("scaling.scale_to_zero_after: left out, with min_replicas", _cost(found))
+    mean = args.traffic.requests_per_second
+    for factor in (0.5, 0.25, 0.1):
+        if mean is None:
+            break
+        peak = args.traffic.peak_requests_per_second
+        less = {
+            "requests_per_second": mean * factor,
+            "peak_requests_per_second": None if peak is None else peak * factor,
+        }
+        found = _solve(_with(args, "traffic", **less), can)
+        if found is not None:
+            yield Nearest(f"traffic.requests_per_second: {mean * factor:.3g}", _cost(found))
+            break

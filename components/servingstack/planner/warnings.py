@@ -1,0 +1,203 @@
+"""What will work, but a reviewer should know. Each has a stable code.
+
+Trap: a warning that is always there is read by nobody, so each has a condition that a sound plan does not meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from servingstack.plan import Expected, PlanWarning, Scaling
+
+from .demand import Demand
+from .search import Outcome, Solution
+
+IDLE = 0.05
+"""Busy for less than this at the mean: a smaller GPU or a shared one would do."""
+MONTH_S = 30 * 24 * 3600.0
+TIGHT = 1.5
+"""Fewer than so many sequences of the longest length in the cache."""
+
+
+def warnings_of(
+    demand: Demand, outcome: Outcome, chosen: Solution, expected: Expected, scaling: Scaling
+) -> tuple[PlanWarning, ...]:
+    """All that apply, in a fixed order."""
+    return (
+        *_model(demand, chosen),
+        *_batch(demand, chosen),
+        *_objectives(demand, expected),
+        *_starts(demand, scaling),
+        *_waste(demand, outcome, chosen, expected),
+        *_overridden(demand, scaling),
+    )
+
+
+def _warn(code: str, path: str, message: str) -> PlanWarning:
+    return PlanWarning(code=code, path=path, message=message)
+
+
+def is_gated(demand: Demand) -> bool:
+    """Whether the repository asks for a licence to be accepted."""
+    given = demand.args.model.gated
+    return demand.model.gated if given is None else given
+
+
+def _model(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
+    model, args = demand.model, demand.args.model
+    if is_gated(demand) and args.token_secret is None and args.source == "hf":
+        yield _warn(
+            "gated-model-without-token",
+            "model.token_secret",
+            f"{model.id} is gated: its download needs a token. Name an existing secret in model.token_secret.",
+        )
+    if args.config is None and args.parameters is not None and model.source == "model.parameters given":
+        yield _warn(
+            "size-from-parameters",
+            "model.parameters",
+            f"Only the number of parameters is known of {model.id}; heads and cache are guessed. Add model.config.",
+        )
+    if args.source == "hf" and args.revision is None:
+        yield _warn(
+            "model-revision-not-pinned",
+            "model.revision",
+            "The repository's main branch may move between two starts. Set model.revision to a commit.",
+        )
+    if chosen.fit.layout.served.quantization == "fp8":
+        yield _warn(
+            "quantized-while-loading",
+            "model.precision",
+            "Weights are converted to fp8 as they are loaded: check the answers' quality, or use a repository "
+            "that holds fp8.",
+        )
+
+
+def _batch(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
+    fit = chosen.fit
+    if fit.replica.places == 1:
+        yield _warn(
+            "batch-of-one",
+            "engine.max_num_seqs" if demand.engine.max_num_seqs == 1 else fit.batch_limited_by,
+            f"One sequence at a time ({fit.batch_limited_by}): the GPU is used at a fraction of what it can do.",
+        )
+    pinned = demand.engine.max_num_seqs
+    if pinned is not None:
+        full = fit.replica.tpot(float(pinned))
+        for limit in demand.limits_of("tpot"):
+            if full > limit.seconds:
+                yield _warn(
+                    "batch-beyond-slo",
+                    "engine.max_num_seqs",
+                    f"With all {pinned} sequences a token takes {full * 1000:.0f} ms, above {limit.path} of "
+                    f"{limit.seconds * 1000:.0f} ms. Lower max_num_seqs, or leave it out.",
+                )
+    longest = fit.layout.foot.kv_tokens(fit.replica.places, demand.max_model_len) / demand.max_model_len
+    if longest < TIGHT:
+        yield _warn(
+            "kv-cache-tight",
+            "model.max_model_len",
+            f"The KV cache holds {longest:.1f} sequences of max_model_len {demand.max_model_len}: long requests "
+            "will wait for each other. Lower max_model_len, or use more or larger GPUs.",
+        )
+
+
+def _objectives(demand: Demand, expected: Expected) -> Iterator[PlanWarning]:
+    values = {
+        ("ttft", 0.5): expected.ttft_p50_ms,
+        ("ttft", 0.95): expected.ttft_p95_ms,
+        ("tpot", 0.5): expected.tpot_p50_ms,
+        ("tpot", 0.95): expected.tpot_p95_ms,
+        ("latency", 0.95): expected.latency_p95_ms,
+    }
+    for limit in demand.limits:
+        estimate = values.get((limit.kind, limit.q))
+        if estimate is not None and estimate.high > limit.seconds * 1000:
+            yield _warn(
+                "slo-within-error-band",
+                limit.path,
+                f"Expected {estimate.value:.0f} ms, but up to {estimate.high:.0f} ms within the error band, above "
+                f"{limit.seconds * 1000:.0f} ms. Measure before you promise it.",
+            )
+
+
+def _starts(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
+    cold, slo = scaling.cold_start.total_s, demand.args.slo
+    budget = (1 - slo.availability / 100) * MONTH_S
+    online = demand.args.traffic.kind == "online"
+    asked = [limit for limit in demand.limits if limit.path.startswith("slo.")]
+    if scaling.min_replicas == 0 and online and asked:
+        yield _warn(
+            "cold-start-breaks-slo",
+            "scaling.scale_to_zero_after",
+            f"The first request after an idle time waits {cold:.0f} s for a cold start, beyond {asked[0].path}. "
+            "Keep a replica: remove scale_to_zero_after and min_replicas: 0.",
+        )
+    elif scaling.min_replicas == 1 and online and budget < cold:
+        yield _warn(
+            "cold-start-breaks-availability",
+            "slo.availability",
+            f"One lost replica takes {cold:.0f} s to replace; {slo.availability:g} % leaves {budget:.0f} s in 30 "
+            "days. Set scaling.min_replicas to 2.",
+        )
+    if online and 0 < scaling.min_replicas < scaling.mean_replicas:
+        yield _warn(
+            "min-below-mean",
+            "scaling.min_replicas",
+            f"The mean traffic needs {scaling.mean_replicas} replicas; with {scaling.min_replicas} it queues for a "
+            f"cold start of {cold:.0f} s first.",
+        )
+    ramped = demand.args.warm != "auto" or demand.args.scaling.min_replicas is not None
+    if online and ramped and scaling.autoscaled and scaling.warm_replicas == 0 and asked and _ramps(demand):
+        needed = scaling.peak_replicas - scaling.min_replicas
+        if needed > 0 and scaling.min_replicas > 0:
+            yield _warn(
+                "no-warm-replica",
+                "warm",
+                f"The peak needs {needed} more replicas, each {cold:.0f} s late, and none is kept warm: "
+                f"{asked[0].path} breaks on the way. Leave warm at auto.",
+            )
+
+
+def _ramps(demand: Demand) -> bool:
+    return demand.in_flight is not None or demand.peak_rps > demand.mean_rps
+
+
+def _waste(demand: Demand, outcome: Outcome, chosen: Solution, expected: Expected) -> Iterator[PlanWarning]:
+    if expected.utilisation_at_peak >= IDLE:
+        return
+    offer = chosen.fit.layout.offer
+    restricted = demand.args.hardware.accelerators is not None or demand.args.hardware.nodes is not None
+    pinned = (
+        demand.engine.tensor_parallel_size is not None or demand.args.hardware.gpus_per_replica is not None
+    )
+    if restricted or pinned or chosen.fit.layout.gpus > 1:
+        yield _warn(
+            "gpu-mostly-idle",
+            "hardware.gpus_per_replica" if chosen.fit.layout.gpus > 1 else "hardware.accelerators",
+            f"{chosen.fit.layout.gpus} x {offer.gpu.id} would be {expected.utilisation_at_peak:.0%} busy at the "
+            "peak. A smaller GPU, or fewer of them, would do.",
+        )
+
+
+def _overridden(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
+    delay, cold = demand.args.scaling.scale_in_delay, scaling.cold_start.total_s
+    if delay is not None and delay.total_seconds() < cold:
+        yield _warn(
+            "scale-in-before-cold-start",
+            "scaling.scale_in_delay",
+            f"A replica is taken away after {delay.total_seconds():.0f} s but takes {cold:.0f} s to come back. Use "
+            f"at least {cold:.0f} s.",
+        )
+    given = demand.args.hardware
+    if given.memory_limit is not None and given.memory_limit != given.memory_request:
+        yield _warn(
+            "memory-limit-above-request",
+            "hardware.memory_limit",
+            "The node may have given the difference to another pod, and then this one is killed. Set both alike.",
+        )
+    if demand.args.traffic.shared_prefix_tokens and not demand.engine.enable_prefix_caching:
+        yield _warn(
+            "prefix-cache-off",
+            "engine.enable_prefix_caching",
+            "The traffic shares a prefix, but it is computed anew for each request. Leave prefix caching on.",
+        )

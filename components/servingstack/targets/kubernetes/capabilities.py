@@ -1,0 +1,26 @@
+"""What a cluster that one already has can do for a stack.
+
+Trap: holding a request longer than its client waits only fills the queue, so the longest hold is a limit of
+the path, not of the proxy.
+"""
+
+from __future__ import annotations
+
+from servingstack.targets.capabilities import Capabilities, Door
+
+from .front_door import IMAGE
+
+CAPABILITIES = Capabilities(
+    option="kubernetes",
+    exposures=("private",),
+    tasks=("generate", "embed", "classify"),
+    spot=False,
+    scale_to_zero=True,
+    longest_hold_s=600,  # OpenAI's own client gives up after 10 minutes (openai-python, DEFAULT_TIMEOUT)
+    multi_node=False,
+    queue_metric="queue_depth",
+    timeout_enforced_by="front door (HAProxy)",
+    longest_request_s=None,
+    door=Door(image=IMAGE, replicas=2, port=8080, stats_port=8404),
+    on_kubernetes=True,
+)
