@@ -1,7 +1,8 @@
 """Run a Pulumi program under mocks and keep everything it registers, options included.
 
-Pulumi's own `MockResourceArgs` has neither parent nor options and drops unknown values, so the registration requests
-themselves are read. Assertions come after the run: inside it, one on an unknown output would pass silently.
+Pulumi's own `MockResourceArgs` has neither parent nor options and drops unknown values, so the registration
+requests themselves are read. Assertions come after the run: inside it, one on an unknown output would pass
+silently.
 """
 
 from __future__ import annotations

@@ -36,7 +36,10 @@ GIB = 1024**3
 
 DOCUMENT: dict[str, Any] = {
     "name": "chat",
-    "model": {"id": "meta-llama/Meta-Llama-3-8B-Instruct", "token_secret": {"name": "hf-token", "key": "token"}},
+    "model": {
+        "id": "meta-llama/Meta-Llama-3-8B-Instruct",
+        "token_secret": {"name": "hf-token", "key": "token"},
+    },
     "target": {"option": "kubernetes"},
     "slo": {"ttft_p95": "500ms", "tpot_p95": "50ms"},
     "traffic": {"requests_per_second": 4},
@@ -58,12 +61,13 @@ def sample_plan(document: dict[str, Any] | None = None, /, **changes: Any) -> Se
         "cost": _COST,
     }
     names = kubernetes_names(args.name)
-    for part in parts:
-        parts[part] = _changed(parts[part], changes.pop(part, None))
+    for part, value in parts.items():
+        parts[part] = _changed(value, changes.pop(part, None))
     key = args.api_key_secret
     door = FrontDoor(
         image=front_door.IMAGE, replicas=2, port=8080, stats_port=8404, max_concurrent=96, max_queue=64,
-        api_key_secret_name=None if key is None else key.name, api_key_secret_key=None if key is None else key.key,
+        api_key_secret_name=None if key is None else key.name,
+        api_key_secret_key=None if key is None else key.key,
     )  # fmt: skip
     stack = Stack(
         args, Scope.of(names, parts["placement"].namespace),
@@ -104,8 +108,9 @@ _ARCHITECTURE = Architecture(
     option="kubernetes", cloud=None, region=None,
     model="meta-llama/Meta-Llama-3-8B-Instruct", task="generate", engine="vllm", engine_version="0.30.0",
     accelerator="a100-80gb", accelerator_form="sxm", instance_type=None, gpus_per_replica=2, gpus_per_node=8,
-    tensor_parallel_size=2, pipeline_parallel_size=1, precision="bf16", dtype="bfloat16", kv_cache_dtype="auto",
-    max_model_len=8192, gpu_memory_utilization=0.9, kv_cache_tokens=900_000, weight_bytes=16_060_000_000,
+    tensor_parallel_size=2, pipeline_parallel_size=1, precision="bf16", dtype="bfloat16",
+    kv_cache_dtype="auto", max_model_len=8192, gpu_memory_utilization=0.9, kv_cache_tokens=900_000,
+    weight_bytes=16_060_000_000,
     memory_per_gpu=MemoryBar(
         total=85_094_000_000, weights=8_030_000_000, kv_cache=62_000_000_000, overhead=6_000_000_000,
         reserved=8_509_400_000,
@@ -118,7 +123,8 @@ _BATCHING = Batching(
     kind="continuous", max_num_seqs=64, max_num_batched_tokens=8192, queue_delay_ms=0, prefix_caching=True,
     chunked_prefill=True, limited_by="slo.tpot_p95",
     curve=(
-        CurvePoint(batch_size=64, ttft_ms=210, tpot_ms=31, output_tokens_per_s=2060, requests_per_s=8, within_slo=True),
+        CurvePoint(batch_size=64, ttft_ms=210, tpot_ms=31, output_tokens_per_s=2060, requests_per_s=8,
+        within_slo=True),
     ),
 )  # fmt: skip
 
@@ -136,8 +142,8 @@ _TIMEOUTS = Timeouts(
 
 _PLACEMENT = Placement(
     namespace="serving", create_namespace=True, node_selector={}, topology_key="topology.kubernetes.io/zone",
-    prepull_images=True, weights_storage_class=None, weights_access_mode="ReadWriteMany", ingress_namespace=None,
-    monitoring_namespace="monitoring", monitor_labels={"release": "prometheus"},
+    prepull_images=True, weights_storage_class=None, weights_access_mode="ReadWriteMany",
+    ingress_namespace=None, monitoring_namespace="monitoring", monitor_labels={"release": "prometheus"},
     prometheus="http://prometheus-operated.monitoring.svc:9090", prometheus_auth=None,
 )  # fmt: skip
 
@@ -147,7 +153,7 @@ _COST = Cost(
 )  # fmt: skip
 
 _EXPECTED = Expected(
-    ttft_p50_ms=_estimate(210), ttft_p95_ms=_estimate(380), tpot_p50_ms=_estimate(28), tpot_p95_ms=_estimate(34),
-    latency_p95_ms=_estimate(9000), output_tokens_per_s=_estimate(2060), requests_per_s=_estimate(8),
-    utilisation_at_mean=0.25, utilisation_at_peak=0.5,
+    ttft_p50_ms=_estimate(210), ttft_p95_ms=_estimate(380), tpot_p50_ms=_estimate(28),
+    tpot_p95_ms=_estimate(34), latency_p95_ms=_estimate(9000), output_tokens_per_s=_estimate(2060),
+    requests_per_s=_estimate(8), utilisation_at_mean=0.25, utilisation_at_peak=0.5,
 )  # fmt: skip

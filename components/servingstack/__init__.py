@@ -1,7 +1,7 @@
 """servingstack: one typed input becomes a planned, provisioned and monitored model-serving stack.
 
-Trap: importing this package imports nothing else; each name loads its module when it is first used. So the command
-line starts without Pulumi, a program without the catalog, and a base install without any cloud's SDK.
+Trap: importing this package imports nothing else; each name loads its module when it is first used. So the
+command line starts without Pulumi, a program without the catalog, and a base install without any cloud's SDK.
 """
 
 from __future__ import annotations

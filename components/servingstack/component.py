@@ -1,11 +1,13 @@
-"""`ServingStack`: one typed input as a Pulumi component. It plans or takes the locked plan, and hands it to a target.
+"""`ServingStack`: one typed input as a Pulumi component. It plans or takes the locked plan, and hands it to a
+target.
 
-The plan's summary is the component's input, so that a preview shows `gpu: "a100-80gb" => "h100-80gb"` beside the
-resources that change; outputs would not show there.
+The plan's summary is the component's input, so that a preview shows `gpu: "a100-80gb" => "h100-80gb"` beside
+the resources that change; outputs would not show there.
 
 Traps:
 - Nothing of `existing` is among the properties: what stands there in the clear is in the state in the clear.
-- Every decision is taken before anything is registered, from plain values. No output decides whether a resource exists.
+- Every decision is taken before anything is registered, from plain values. No output decides whether a
+  resource exists.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class ServingStack(pulumi.ComponentResource):
     """A planned, provisioned and monitored model server."""
 
     endpoint: pulumi.Output[dict[str, Any]]
-    """How to call it: `url`, `protocol`, `auth`, `invoke_example`, `timeout`. The same shape for every option."""
+    """How to call it: `url`, `protocol`, `auth`, `invoke_example`, `timeout`. The same shape for every
+    option."""
     dashboard_url: pulumi.Output[str | None]
     """Where its dashboard is, as far as the target knows."""
     hourly_cost: pulumi.Output[float]
@@ -59,7 +62,8 @@ class ServingStack(pulumi.ComponentResource):
         lock: a lock file's content, or one locked plan. While it matches `args` it is deployed as it stands.
             Default: planned anew.
 
-        Raises TypeError if the name is an output, and pulumi.RunError for input that is wrong or that no plan meets."""
+        Raises TypeError if the name is an output, and pulumi.RunError for input that is wrong or that no plan
+        meets."""
         if not isinstance(name, str):
             raise TypeError(f"the name of a ServingStack is a plain string, not {type(name).__name__}")
         try:
@@ -85,7 +89,8 @@ class ServingStack(pulumi.ComponentResource):
         )
 
     def _say(self, plan: ServingPlan, notes: list[str]) -> None:
-        """Warnings beside the component. A gated model without a token stops a deployment, and not a preview."""
+        """Warnings beside the component. A gated model without a token stops a deployment, and not a
+        preview."""
         for note in notes:
             pulumi.warn(note, self)
         for warning in plan.warnings:
@@ -97,8 +102,8 @@ class ServingStack(pulumi.ComponentResource):
 def decide(args: ServingStackArgs, lock: Lock | None) -> tuple[ServingPlan, list[str]]:
     """The plan to deploy, and what a reviewer should hear of it.
 
-    Raises `InvalidInput`, `Infeasible`, or pulumi.RunError where `servingstack:require_lock` is on and a deployment
-    would not be the reviewed one."""
+    Raises `InvalidInput`, `Infeasible`, or pulumi.RunError where `servingstack:require_lock` is on and a
+    deployment would not be the reviewed one."""
     locked = _locked_plan(lock, args.name)
     if locked is not None and locked.args_key == args.key():
         return locked, _differences(locked, args)
@@ -108,9 +113,13 @@ def decide(args: ServingStackArgs, lock: Lock | None) -> tuple[ServingPlan, list
     else:
         changes = locks.compare(locks.make({args.name: locked}), fresh).changed
         listed = "; ".join(str(change) for change in changes)
-        problem = f"the lock is stale: the input has changed since. {listed if listed else 'No decision differs.'}"
+        problem = (
+            f"the lock is stale: the input has changed since. {listed if listed else 'No decision differs.'}"
+        )
     if _lock_required() and not pulumi.runtime.is_dry_run():
-        raise pulumi.RunError(f"{args.name}: {problem} servingstack:require_lock is on, so this is not deployed.")
+        raise pulumi.RunError(
+            f"{args.name}: {problem} servingstack:require_lock is on, so this is not deployed."
+        )
     return fresh, [problem]
 
 
@@ -137,7 +146,8 @@ def _locked_plan(lock: Lock | None, name: str) -> ServingPlan | None:
 
 
 def _differences(locked: ServingPlan, args: ServingStackArgs) -> list[str]:
-    """Where a fresh plan would differ from the locked one: a newer library may know better, and may only say so."""
+    """Where a fresh plan would differ from the locked one: a newer library may know better, and may only say
+    so."""
     if locked.library_version == _library_version():
         return []
     try:
@@ -165,7 +175,11 @@ def _target(plan: ServingPlan) -> str:
 
 
 def _text(warning: PlanWarning) -> str:
-    return f"{warning.path}: {warning.message} [{warning.code}]" if warning.path else f"{warning.message} [{warning.code}]"
+    return (
+        f"{warning.path}: {warning.message} [{warning.code}]"
+        if warning.path
+        else f"{warning.message} [{warning.code}]"
+    )
 
 
 __all__ = ["ServingStack"]

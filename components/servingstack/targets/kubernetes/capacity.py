@@ -1,11 +1,12 @@
-"""What makes the next replica start sooner: the image on every GPU node, and GPU nodes held by placeholder pods.
+"""What makes the next replica start sooner: the image on every GPU node, and GPU nodes held by placeholder
+pods.
 
-Both run the engine's own image with a command that only waits, so they pull what a replica will need and bring no
-image of their own.
+Both run the engine's own image with a command that only waits, so they pull what a replica will need and
+bring no image of their own.
 
 Traps:
-- An image that says NVIDIA_VISIBLE_DEVICES=all sees every GPU of its node without having asked for one. `void`
-  (NVIDIA container toolkit) hides them from pods that only wait.
+- An image that says NVIDIA_VISIBLE_DEVICES=all sees every GPU of its node without having asked for one.
+  `void` (NVIDIA container toolkit) hides them from pods that only wait.
 - A placeholder below priority -10 is no reason for cluster-autoscaler to add a node
   (its flag --expendable-pods-priority-cutoff, default -10), which is the placeholder's whole purpose.
 """
@@ -26,7 +27,8 @@ _GPU_NODE_LABELS = (
     "karpenter.k8s.aws/instance-gpu-name",  # EKS with Karpenter
     "kubernetes.azure.com/accelerator",  # AKS, every GPU pool (its reserved labels)
 )
-"""Labels that GPU nodes have, any one of them; used when the plan does not name the nodes by labels of their own."""
+"""Labels that GPU nodes have, any one of them; used when the plan does not name the nodes by labels of their
+own."""
 _WAITING_RESOURCES = {"cpu": "10m", "memory": "16Mi", "ephemeral-storage": "16Mi"}
 
 
@@ -56,7 +58,8 @@ def prepull(plan: ServingPlan) -> Manifest:
 
 
 def priority(plan: ServingPlan) -> Manifest:
-    """The placeholders' priority: below every pod that does something. It has no namespace, so its name holds it."""
+    """The placeholders' priority: below every pod that does something. It has no namespace, so its name holds
+    it."""
     name = physical_name(f"{parts.placement(plan).namespace}-{plan.name}", "placeholder")
     return manifest(
         "priority",

@@ -1,7 +1,7 @@
 """Disruption budgets, one for the replicas and one for the front door, whatever their number.
 
-Trap: `minAvailable: 1` at one replica blocks every drain of its node for good. `maxUnavailable: 1` never does, and
-with more replicas it takes them one by one.
+Trap: `minAvailable: 1` at one replica blocks every drain of its node for good. `maxUnavailable: 1` never
+does, and with more replicas it takes them one by one.
 """
 
 from __future__ import annotations
@@ -26,4 +26,6 @@ def _budget(plan: ServingPlan, role: str, name: str, component: str) -> Manifest
         # A replica that never became ready protects nothing, and must not hold a node (stable since 1.31).
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
-    return manifest(role, "policy/v1", "PodDisruptionBudget", parts.metadata(plan, name, component), spec=spec)
+    return manifest(
+        role, "policy/v1", "PodDisruptionBudget", parts.metadata(plan, name, component), spec=spec
+    )

@@ -2,7 +2,8 @@
 
 What the proxy does stands in front_door.py; here it only gets a pod.
 
-Trap: the door must roll without a gap, since it is the only way in: a new pod is ready before an old one goes.
+Trap: the door must roll without a gap, since it is the only way in: a new pod is ready before an old one
+goes.
 """
 
 from __future__ import annotations
@@ -68,7 +69,14 @@ def service(plan: ServingPlan) -> Manifest:
         "selector": parts.selector(plan, parts.DOOR),
         "ports": [
             {"name": parts.HTTP_PORT, "port": door.port, "targetPort": door.port, "protocol": "TCP"},
-            {"name": parts.METRICS_PORT, "port": door.stats_port, "targetPort": door.stats_port, "protocol": "TCP"},
+            {
+                "name": parts.METRICS_PORT,
+                "port": door.stats_port,
+                "targetPort": door.stats_port,
+                "protocol": "TCP",
+            },
         ],
     }
-    return manifest("service", "v1", "Service", parts.metadata(plan, plan.names["service"], parts.DOOR), spec=spec)
+    return manifest(
+        "service", "v1", "Service", parts.metadata(plan, plan.names["service"], parts.DOOR), spec=spec
+    )

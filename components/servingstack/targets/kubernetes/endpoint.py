@@ -1,6 +1,7 @@
 """What callers need to know: address, protocol, authentication, time limits, and a request to copy.
 
-Trap: the short name `<service>.<namespace>.svc` resolves in every pod, whatever the cluster's domain is called.
+Trap: the short name `<service>.<namespace>.svc` resolves in every pod, whatever the cluster's domain is
+called.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from servingstack.targets.kubernetes.dashboard import uid
 
 def url(plan: ServingPlan) -> str:
     """Address of the front door inside the cluster; an OpenAI client's base URL is this and `/v1`."""
-    return f"http://{plan.names['service']}.{parts.placement(plan).namespace}.svc:{parts.front_door(plan).port}"
+    return (
+        f"http://{plan.names['service']}.{parts.placement(plan).namespace}.svc:{parts.front_door(plan).port}"
+    )
 
 
 def endpoint(plan: ServingPlan) -> dict[str, Any]:
@@ -41,7 +44,8 @@ def invoke_example(plan: ServingPlan) -> str:
 
 
 def dashboard_url(plan: ServingPlan) -> str | None:
-    """Where the dashboard is in Grafana; its path alone, as long as the plan does not know Grafana's address."""
+    """Where the dashboard is in Grafana; its path alone, as long as the plan does not know Grafana's
+    address."""
     if not plan.monitoring.dashboards:
         return None
     base = parts.placement(plan).grafana

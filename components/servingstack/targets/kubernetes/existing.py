@@ -1,6 +1,7 @@
 """What is only handed on to the cluster's provider: how to reach a cluster that exists.
 
-Trap: nothing of it may be among a component's properties. What stands there in the clear is in the state in the clear.
+Trap: nothing of it may be among a component's properties. What stands there in the clear is in the state in
+the clear.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from servingstack.errors import InvalidInput, Violation
 
 @dataclass(frozen=True)
 class KubernetesExisting:
-    """How to reach the cluster. All optional: without any, the ambient kubeconfig (`$KUBECONFIG`, `~/.kube/config`) or
-    the provider in the resource's options is used."""
+    """How to reach the cluster. All optional: without any, the ambient kubeconfig (`$KUBECONFIG`,
+    `~/.kube/config`) or the provider in the resource's options is used."""
 
     kubeconfig: pulumi.Input[str] | None = None
-    """Content or path of a kubeconfig; treated as a secret whether it was one or not. Default: the ambient one."""
+    """Content or path of a kubeconfig; treated as a secret whether it was one or not. Default: the ambient
+    one."""
     context: pulumi.Input[str] | None = None
     """Context in it. Default: its current one."""
 

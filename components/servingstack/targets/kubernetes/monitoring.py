@@ -1,12 +1,13 @@
 """What Prometheus and Grafana are told: two monitors, the rules, the dashboard.
 
-Fields as in prometheus-operator's API 0.95 (pkg/apis/monitoring/v1). `job` is the name of the Service, which is where
-the plan's queries look.
+Fields as in prometheus-operator's API 0.95 (pkg/apis/monitoring/v1). `job` is the name of the Service, which
+is where the plan's queries look.
 
 Traps:
-- Only ready endpoints of the engine are scraped: a replica that warms up has counters already, and none of its
-  requests may count anywhere. The label that says so depends on the discovery role, so both are read.
-- `honorLabels` stays false: with it, a metric's own `job` or `namespace` label would hide it from every query.
+- Only ready endpoints of the engine are scraped: a replica that warms up has counters already, and none of
+  its requests may count anywhere. The label that says so depends on the discovery role, so both are read.
+- `honorLabels` stays false: with it, a metric's own `job` or `namespace` label would hide it from every
+  query.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def door_monitor(plan: ServingPlan) -> Manifest:
     metrics, held = (
         _endpoint(parts.METRICS_PORT, path) for path in (front_door.METRICS_PATH, front_door.HELD_PATH)
     )
-    # Two targets on one port would write one `up`. So the second has a job of its own, and its samples get the
-    # first one's back.
+    # Two targets on one port would write one `up`. So the second has a job of its own, and its samples get
+    # the first one's back.
     job = plan.names["service"]
     held["relabelings"] = [{"action": "replace", "targetLabel": "job", "replacement": f"{job}-held"}]
     held["metricRelabelings"] = [{"action": "replace", "targetLabel": "job", "replacement": job}]
@@ -97,9 +98,12 @@ def _alert(alert: Alert) -> Body:
 
 
 def dashboard_config(plan: ServingPlan) -> Manifest:
-    """The dashboard, where Grafana's sidecar finds it (grafana chart: `sidecar.dashboards.label`, its default)."""
+    """The dashboard, where Grafana's sidecar finds it (grafana chart: `sidecar.dashboards.label`, its
+    default)."""
     content = json.dumps(dashboard(plan), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     metadata = parts.metadata(
         plan, plan.names["dashboard"], parts.engine_component(plan), extra_labels={"grafana_dashboard": "1"}
     )
-    return manifest("dashboard", "v1", "ConfigMap", metadata, data={f"{plan.names['dashboard']}.json": content})
+    return manifest(
+        "dashboard", "v1", "ConfigMap", metadata, data={f"{plan.names['dashboard']}.json": content}
+    )

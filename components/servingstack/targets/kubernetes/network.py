@@ -1,9 +1,12 @@
 """Network policies: nothing may reach the stack's pods, or be reached by them, but what is listed here.
 
 Traps:
-- The engine guards only some of its paths with a key, so nobody but the front door and Prometheus may reach it.
-- The kubelet's probes come from the node and pass every policy; a policy that lists them would only widen the hole.
-- Names are resolved at any address: a node-local cache answers at a link-local one, which no selector matches.
+- The engine guards only some of its paths with a key, so nobody but the front door and Prometheus may reach
+  it.
+- The kubelet's probes come from the node and pass every policy; a policy that lists them would only widen the
+  hole.
+- Names are resolved at any address: a node-local cache answers at a link-local one, which no selector
+  matches.
 """
 
 from __future__ import annotations
@@ -59,7 +62,11 @@ def door(plan: ServingPlan) -> Manifest:
     egress = [_names(), {"to": [replicas], "ports": _ports(plan.container.port)}]
     metadata = parts.metadata(plan, plan.names["door"], parts.DOOR)
     return manifest(
-        "network-door", "networking.k8s.io/v1", "NetworkPolicy", metadata, spec=_spec(plan, parts.DOOR, ingress, egress)
+        "network-door",
+        "networking.k8s.io/v1",
+        "NetworkPolicy",
+        metadata,
+        spec=_spec(plan, parts.DOOR, ingress, egress),
     )
 
 

@@ -1,7 +1,7 @@
 """The one place where a user's `overrides` meet the rendered objects: deep-merged by role, lists replaced.
 
-Trap: an override of something the plan decides would make plan, dashboard and cluster say different things. Such
-fields are managed: they are refused here, with the input's own field for it.
+Trap: an override of something the plan decides would make plan, dashboard and cluster say different things.
+Such fields are managed: they are refused here, with the input's own field for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _IDENTITY = {
     "spec.selector": "Selectors follow from the stack's `name`; they are immutable.",
 }
 _POD = {
-    "spec.template.spec.containers": "Use the engine's own settings: extra_args, extra_env, image; or a transform.",
+    "spec.template.spec.containers": "Use the engine's own settings, `extra_args` for one, or a transform.",
     "spec.template.spec.automountServiceAccountToken": "No pod of the stack talks to the cluster's API.",
     "spec.template.spec.enableServiceLinks": "A Service's variables can be read as the engine's settings.",
     "spec.template.spec.securityContext": "Pods keep to Pod Security `restricted`.",
@@ -43,7 +43,10 @@ MANAGED: dict[str, dict[str, str]] = {
     "placeholder": _POD | {"spec.replicas": "Set `warm`."},
     "prepull": _POD,
     "service": {"spec.ports": "The port is in the endpoint output and in the network policy."},
-    "engine-service": {"spec.ports": "The port is the engine's.", "spec.clusterIP": "The front door needs each replica."},
+    "engine-service": {
+        "spec.ports": "The port is the engine's.",
+        "spec.clusterIP": "The front door needs each replica.",
+    },
     "scaler": {
         "spec.scaleTargetRef": "There is one workload to scale.",
         "spec.minReplicaCount": "Set scaling.min_replicas.",
@@ -60,11 +63,14 @@ MANAGED: dict[str, dict[str, str]] = {
 
 
 def apply(manifests: Sequence[Manifest], overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Manifest, ...]:
-    """The manifests with the overrides merged in. Raises `InvalidInput` with everything that is wrong with them."""
+    """The manifests with the overrides merged in. Raises `InvalidInput` with everything that is wrong with
+    them."""
     if wrong := list(_violations(manifests, overrides)):
         raise InvalidInput(wrong)
     return tuple(
-        dataclasses.replace(each, body=merged(each.body, overrides[each.role])) if each.role in overrides else each
+        dataclasses.replace(each, body=merged(each.body, overrides[each.role]))
+        if each.role in overrides
+        else each
         for each in manifests
     )
 

@@ -1,7 +1,7 @@
 """Pieces that every manifest is made of: metadata, selectors, quantities, security contexts.
 
-Trap: a selector is immutable. It holds the stack's name and the component alone, so that no label a user adds or
-changes ever forces a Deployment to be replaced.
+Trap: a selector is immutable. It holds the stack's name and the component alone, so that no label a user adds
+or changes ever forces a Deployment to be replaced.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True)
 class Manifest:
-    """One object of the cluster, as plain JSON. `role` is its name inside the stack: overrides and goldens use it."""
+    """One object of the cluster, as plain JSON. `role` is its name inside the stack: overrides and goldens
+    use it."""
 
     role: str
     api_version: str
@@ -46,7 +47,9 @@ def manifest(role: str, api_version: str, kind: str, metadata: Body, **content: 
 def placement(plan: ServingPlan) -> Placement:
     """Where the stack lives. Raises ValueError for a plan of another option."""
     if plan.placement is None:
-        raise ValueError(f"the plan of {plan.name!r} is for {plan.architecture.option!r}, which has no cluster")
+        raise ValueError(
+            f"the plan of {plan.name!r} is for {plan.architecture.option!r}, which has no cluster"
+        )
     return plan.placement
 
 
@@ -106,7 +109,8 @@ def digest(value: Any) -> str:
 
 
 def pod_security(user_id: int) -> Body:
-    """What Pod Security `restricted` asks of a pod (kubernetes.io/docs/concepts/security/pod-security-standards).
+    """What Pod Security `restricted` asks of a pod
+    (kubernetes.io/docs/concepts/security/pod-security-standards).
 
     fsGroup makes mounted volumes writable for the unprivileged user."""
     return {

@@ -1,10 +1,11 @@
 """The shell: a plan's manifests as Pulumi resources. It reads the plan and takes no decision.
 
 Traps:
-- The provider waits ten minutes for a Deployment (pulumi-kubernetes' default), and a large model loads longer: the
-  time-outs come from the plan.
-- Creating is a server-side apply: an object that is there already is taken over, not refused. So several stacks may
-  share a namespace; it stays when a stack goes, since what others keep in it (a token's secret) would go with it.
+- The provider waits ten minutes for a Deployment (pulumi-kubernetes' default), and a large model loads
+  longer: the time-outs come from the plan.
+- Creating is a server-side apply: an object that is there already is taken over, not refused. So several
+  stacks may share a namespace; it stays when a stack goes, since what others keep in it (a token's secret)
+  would go with it.
 - A child's logical name and parent are part of its identity: a change of either needs an alias.
 """
 
@@ -18,8 +19,8 @@ from typing import Any
 import pulumi
 
 from servingstack.plan import ServingPlan
-from servingstack.targets.kubernetes.existing import KubernetesExisting
 from servingstack.targets.kubernetes.endpoint import dashboard_url, endpoint
+from servingstack.targets.kubernetes.existing import KubernetesExisting
 from servingstack.targets.kubernetes.manifests import manifests
 from servingstack.targets.kubernetes.overrides import apply
 from servingstack.targets.kubernetes.parts import Manifest, placement
@@ -34,7 +35,8 @@ except ModuleNotFoundError as error:
 TOKEN = "servingstack:kubernetes:KubernetesServing"
 """Never changes: it is in the URN of every child."""
 PROVIDER_AWAIT_S = 600
-"""pulumi-kubernetes' own limit, in seconds (provider/v4 pkg/await/deployment.go, DefaultDeploymentTimeoutMins)."""
+"""pulumi-kubernetes' own limit, in seconds (provider/v4 pkg/await/deployment.go,
+DefaultDeploymentTimeoutMins)."""
 _AWAIT_MARGIN_S = 60
 _NEEDS_FIRST = ("namespace",)
 _POD_NEEDS = {
@@ -43,7 +45,8 @@ _POD_NEEDS = {
     "prepull": ("network-deny", "service-account"),
     "placeholder": ("network-deny", "service-account", "priority"),
 }
-"""What must be there before pods start, by role. A scaler waits for nothing: it finds its workload when it appears."""
+"""What must be there before pods start, by role. A scaler waits for nothing: it finds its workload when it
+appears."""
 
 
 def build(
@@ -62,7 +65,8 @@ class KubernetesServing(pulumi.ComponentResource):
     endpoint: pulumi.Output[dict[str, Any]]
     """How to call it: `url`, `protocol`, `auth`, `invoke_example`, `timeout`."""
     dashboard_url: pulumi.Output[str | None]
-    """The dashboard's path below your Grafana, or its whole address where the plan knows that; None without one."""
+    """The dashboard's path below your Grafana, or its whole address where the plan knows that; None without
+    one."""
 
     def __init__(
         self,
@@ -82,7 +86,8 @@ class KubernetesServing(pulumi.ComponentResource):
                 _options(plan, each, children), pulumi.ResourceOptions(parent=self, provider=provider)
             )
             children[each.role] = _register(f"{name}-{each.role}", each, options)
-        # Both are known in a preview, and still outputs of what they speak of, so that whoever uses them waits for it.
+        # Both are known in a preview, and still outputs of what they speak of, so that whoever uses them
+        # waits for it.
         self.endpoint = children["service"].urn.apply(lambda _: endpoint(plan))
         self.dashboard_url = pulumi.Output.from_input(dashboard_url(plan))
         self.register_outputs({"endpoint": self.endpoint, "dashboard_url": self.dashboard_url})
@@ -136,7 +141,8 @@ def timeouts(plan: ServingPlan, each: Manifest) -> pulumi.CustomTimeouts | None:
 
 
 def ignored(plan: ServingPlan, each: Manifest) -> list[str] | None:
-    """What an autoscaler owns. It is absent from the inputs too; this is for what an older deployment left in them."""
+    """What an autoscaler owns. It is absent from the inputs too; this is for what an older deployment left in
+    them."""
     return ["spec.replicas"] if each.role == "deployment" and plan.scaling.autoscaled else None
 
 

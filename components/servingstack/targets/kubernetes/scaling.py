@@ -1,15 +1,15 @@
 """The autoscaler: one KEDA ScaledObject on the depth of the queue. It alone owns the replica count.
 
-A stack that may rest at zero has a second trigger, any traffic at all: nothing waits while the last replica answers,
-and by the queue alone it would be taken away.
+A stack that may rest at zero has a second trigger, any traffic at all: nothing waits while the last replica
+answers, and by the queue alone it would be taken away.
 
 Fields as in KEDA 2.21 (apis/keda/v1alpha1/scaledobject_types.go, pkg/scalers/prometheus_scaler.go).
 
 Traps:
-- `AverageValue` divides the query's result by the number of replicas, so the query is a sum and the threshold is
-  per replica.
-- An empty answer counts as zero unless `ignoreNullValues` says otherwise: a Prometheus without its target would
-  scale a busy stack in.
+- `AverageValue` divides the query's result by the number of replicas, so the query is a sum and the threshold
+  is per replica.
+- An empty answer counts as zero unless `ignoreNullValues` says otherwise: a Prometheus without its target
+  would scale a busy stack in.
 - `cooldownPeriod` is about the step to zero alone; every other step down is the behaviour's.
 """
 

@@ -1,20 +1,23 @@
 """Run inside the engine's container as its startup probe: healthy, then warm, then ready.
 
-The file is mounted as it stands, so it needs nothing but Python. Exit 0 once every planned request was answered.
-A replica takes traffic only after that, so no client waits for lazy compilation and no panel counts these requests.
+The file is mounted as it stands, so it needs nothing but Python. Exit 0 once every planned request was
+answered. A replica takes traffic only after that, so no client waits for lazy compilation and no panel counts
+these requests.
 
 Trap: the kubelet kills a probe at its time-out; the sum of the requests' time limits stays below it.
 """
 
 import json
 import os
+import pathlib
 import sys
 import urllib.error
 import urllib.request
 
 
 def call(url, timeout_s, body=None, key=None):
-    """Send one request. Raises URLError (and HTTPError for a status above 399), or OSError at the time limit."""
+    """Send one request. Raises URLError (and HTTPError for a status above 399), or OSError at the time
+    limit."""
     headers = {"Content-Type": "application/json"}
     if key is not None:
         headers["Authorization"] = f"Bearer {key}"
@@ -28,8 +31,7 @@ def call(url, timeout_s, body=None, key=None):
 
 def main(settings_path):
     """Exit code: 0 when warm, 1 when not yet."""
-    with open(settings_path, encoding="utf-8") as file:
-        settings = json.load(file)
+    settings = json.loads(pathlib.Path(settings_path).read_text(encoding="utf-8"))
     variable = settings["api_key_variable"]
     key = None if variable is None else os.environ.get(variable)
     base = f"http://127.0.0.1:{settings['port']}"

@@ -1,10 +1,11 @@
-"""The engine's own objects: pod template, Deployment, Service, service account, warm-up script, weights volume.
+"""The engine's own objects: pod template, Deployment, Service, service account, warm-up script, weights
+volume.
 
-`pod_template` is the whole shape of a replica and knows nothing of the Deployment around it, so that a replica over
-several nodes (a LeaderWorkerSet) can use the same template.
+`pod_template` is the whole shape of a replica and knows nothing of the Deployment around it, so that a
+replica over several nodes (a LeaderWorkerSet) can use the same template.
 
-Trap: a Service's name becomes environment variables of every pod in the namespace unless `enableServiceLinks` is
-off, and an engine may read one of them as a setting of its own.
+Trap: a Service's name becomes environment variables of every pod in the namespace unless `enableServiceLinks`
+is off, and an engine may read one of them as a setting of its own.
 """
 
 from __future__ import annotations
@@ -130,7 +131,8 @@ def pod_template(plan: ServingPlan) -> Body:
     component = parts.engine_component(plan)
     annotations = {
         "servingstack.dev/config-hash": parts.digest(_warm_up_files(plan)),
-        # Karpenter's view of a node's use does not count GPUs: a busy one looks empty, and would be consolidated.
+        # Karpenter's view of a node's use does not count GPUs: a busy one looks empty, and would be
+        # consolidated.
         "karpenter.sh/do-not-disrupt": "true",
     }
     return {
@@ -212,7 +214,8 @@ def environment(variable: EnvVar) -> Body:
 
 
 def _resources(plan: ServingPlan) -> Body:
-    """No CPU limit: its throttling stops the loop that feeds the GPUs, and the request already holds the cores."""
+    """No CPU limit: its throttling stops the loop that feeds the GPUs, and the request already holds the
+    cores."""
     architecture = plan.architecture
     gpus = architecture.tensor_parallel_size * architecture.pipeline_parallel_size
     disk = parts.memory(architecture.disk_bytes)
