@@ -40,7 +40,7 @@ class Resource:
 
 
 def resources(stack: Planned) -> tuple[Resource, ...]:
-    """What a deployment registers, in order. Values from config or other stacks are unknown here."""
+    """What a deployment registers. Values from config or other stacks are unknown here."""
     from servingstack.component import ServingStack
 
     def program() -> None:
@@ -75,7 +75,17 @@ def record(program: Callable[[], Any]) -> tuple[Resource, ...]:
     monitor = Recorder(nothing)
     mocks.set_mocks(nothing, "servingstack", "preview", preview=True, monitor=monitor, logger=quiet)
     pulumi.runtime.test(program)()
-    return tuple(_resources(seen))
+    return _in_order(tuple(_resources(seen)))
+
+
+def _in_order(found: tuple[Resource, ...]) -> tuple[Resource, ...]:
+    """Children by name below their parents: the order of registration differs from run to run."""
+    parents = {item.name: item.parent for item in found}
+
+    def ancestry(name: str | None) -> tuple[str, ...]:
+        return () if name is None else (*ancestry(parents.get(name)), name)
+
+    return tuple(sorted(found, key=lambda item: ancestry(item.name)))
 
 
 def _resources(seen: Iterable[tuple[str, str, str, Any]]) -> Iterable[Resource]:
@@ -86,7 +96,7 @@ def _resources(seen: Iterable[tuple[str, str, str, Any]]) -> Iterable[Resource]:
             continue
         above = parent.rsplit("::", 1)[-1] if parent and "pulumi:pulumi:Stack::" not in parent else None
         inputs = _plain(json_format.MessageToDict(struct))
-        yield Resource(type_, name, above, dict(sorted(inputs.items())))
+        yield Resource(type_, name, above, inputs)
 
 
 def _plain(value: Any) -> Any:
@@ -108,7 +118,7 @@ def _plain_object(value: dict[str, Any]) -> Any:
         return _plain(value.get("value"))
     if signature == _RESOURCE:
         return str(value.get("urn", "")).rsplit("::", 1)[-1]
-    return {key: _plain(inner) for key, inner in value.items()}
+    return {key: _plain(value[key]) for key in sorted(value)}
 
 
 def _stand_ins(existing: Mapping[str, Any]) -> dict[str, Any]:
