@@ -166,6 +166,7 @@ def _placement(demand: Demand, chosen: Solution) -> Placement:
         monitor_labels=dict(cluster.monitor_labels or {}),
         prometheus=cluster.prometheus,
         prometheus_auth=cluster.prometheus_auth,
+        grafana=cluster.grafana,
     )
 
 
