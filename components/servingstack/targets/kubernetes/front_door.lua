@@ -1,6 +1,6 @@
 -- What HAProxy's own configuration cannot say. The limits above this line come from the plan.
 --
--- Trap: a client that leaves ends the coroutine that holds its request, without a word. So the held requests are not
+-- Trap: a client that leaves may end the coroutine that holds its request, at the next sleep. So the held requests are not
 -- counted up and down; each one signs in at every look, and those that no longer do are forgotten.
 
 local LOOK_MS = 100
@@ -25,28 +25,23 @@ local function count_held()
     return count
 end
 
--- Holds a request while no replica is up. Leaves in txn.hold: full or expired; nothing when the request may go on.
+-- Holds a request while no replica is up. Leaves in txn.hold: `over`, it may go on, to a replica or to the 503 that there
+-- is none; `held`, its client left meanwhile. Nothing where there was no need to hold.
 core.register_action("hold", { "http-req" }, function(txn)
-    local engine = core.backends["engine"]
-    if engine:get_srv_act() > 0 then
-        return
-    end
-    if count_held() >= MAX_HELD then
-        txn:set_var("txn.hold", "full")
+    if txn.f:nbsrv("engine") > 0 then
         return
     end
     local request, start = {}, now()
-    while now() - start < HOLD_S do
+    txn:set_var("txn.hold", "held")
+    while txn.f:nbsrv("engine") == 0 and now() - start < HOLD_S do
         held[request] = now()
         core.msleep(LOOK_MS)
-        if engine:get_srv_act() > 0 then
-            held[request] = nil
-            return
-        end
     end
     held[request] = nil
-    txn:set_var("txn.hold", "expired")
+    txn:set_var("txn.hold", "over")
 end)
+
+core.register_fetches("held", count_held)
 
 -- The wake-up signal. Connections that idle, and requests without the key or to a closed path, are no part of it.
 core.register_service("held", "http", function(applet)
@@ -60,7 +55,8 @@ core.register_service("held", "http", function(applet)
     applet:send(body)
 end)
 
--- Ends a response that takes longer in total than it may, and a request body that is larger than it may be.
+-- Ends a response that takes longer in total than it may, and a body sent in chunks that is larger than it may be.
+-- An error is the only way: what http_payload returns is taken for a number of bytes, filter.ERROR and CONTINUE too.
 local Limits = {}
 Limits.id = "limits"
 Limits.flags = filter.FLT_CFG_FL_HTX
@@ -89,15 +85,14 @@ end
 function Limits:http_payload(txn, message)
     if message.channel:is_resp() then
         if now() - self.start > self.limit then
-            return filter.ERROR
+            error("response cut: it took longer than " .. self.limit .. " s", 0)
         end
     else
         self.received = self.received + message:input()
         if self.received > MAX_BODY_BYTES then
-            return filter.ERROR
+            error("request cut: its body is larger than " .. MAX_BODY_BYTES .. " bytes", 0)
         end
     end
-    return filter.CONTINUE
 end
 
 core.register_filter("limits", Limits, function(limits, _)

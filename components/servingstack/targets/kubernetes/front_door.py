@@ -7,14 +7,19 @@ What holds each limit, tried on HAProxy 2.6 and 2.8 (`tests/targets/kubernetes/t
 - `stream_s`: no timeout of HAProxy bounds a response that keeps flowing, so a Lua filter looks at the clock with each
   piece and cuts. Counted from when the request leaves for the replicas, the wait in the queue included.
 - `queue_s`: `timeout queue`, answered 503. A queue that is full is answered 429 at once.
-- `hold_s`: a Lua action, answered 503. Without it HAProxy answers 503 at once when no replica is up.
+- `hold_s`: a Lua action, answered 503. Without it HAProxy answers 503 at once when no replica is up. A client that leaves
+  while it is held is noticed at once by 2.6 and only now and then by 2.8; the replica then sees a request that is
+  broken off, or none.
 
 Every 429 and 503 carries Retry-After; every refusal is JSON in the shape of OpenAI's errors.
 
 Traps:
 - HAProxy's resolver knows no search list and keeps slots, not names: full name, one slot per replica there can be.
-- A connection that idles is a session of the frontend. The wake-up signal is therefore counted in Lua and scraped from
-  `HELD_PATH`; only requests that may pass are in it.
+- A connection that idles is a session of the frontend, and the health checks of a load balancer are its requests (2xx).
+  So load, activity and availability are counted at the backends: `engine`, which has what may pass, from the hold to the
+  answer, 503 and 504 included; `busy`, the 429s. What is held is also told on `HELD_PATH`.
+- A stream that is cut was a 200 before. In total too long: `haproxy_backend_response_errors_total`; too long silent: no
+  counter of HAProxy shows it.
 - Each door knows its own share only: limits per replica and of the queue are divided by the number of doors.
 - A path is compared as it is written, so `/v1/../metrics` and `/v1/%63ompletions` are closed like any other.
 - The listeners are IPv4.
@@ -90,6 +95,7 @@ def haproxy_config(plan: ServingPlan, *, nameserver: str | None = None) -> str:
         _resolvers(nameserver),
         _serving(plan, door),
         _engine(plan, door),
+        _busy(),
         _stats(door),
     )
     return "\n\n".join("\n".join((head, *(f"    {line}" for line in lines))) for head, lines in sections) + "\n"
@@ -163,13 +169,13 @@ def _global(plan: ServingPlan, door: FrontDoor) -> _Section:
 def _defaults(plan: ServingPlan) -> _Section:
     lines = [
         "mode http",
-        "log global",
-        "option httplog",
         "option dontlognull",
         "# Tokens are passed on as they come.",
         "option http-no-delay",
         "# A new connection per request: an engine that closes an idle one under us would cost a 502.",
         "option http-server-close",
+        "# A client that left takes its place in the queue with it. Here, since the frontend must look for it too.",
+        "option abortonclose",
         "# Only what was never sent is tried again, on another replica.",
         "retries 2",
         "retry-on conn-failure",
@@ -211,6 +217,8 @@ def _serving(plan: ServingPlan, door: FrontDoor) -> _Section:
     paths = " ".join(path for path in container.public_paths if path != container.health_path)
     lines = [
         f"bind :{door.port}",
+        "log global",
+        "option httplog",
         "# For load balancers before us. Answered here: it must neither need the key nor wake a replica.",
         f"monitor-uri {container.health_path}",
     ]
@@ -234,23 +242,26 @@ def _serving(plan: ServingPlan, door: FrontDoor) -> _Section:
         f"http-request deny deny_status 404 unless {{ path {paths} }}",
         "http-request deny deny_status 405 unless { method GET POST }",
         f"http-request deny deny_status 413 if {{ req.body_size gt {door.max_body_bytes} }}",
-        f"http-request deny deny_status 429 if {{ queue(engine) ge {_share(door.max_queue, door)} }}",
     ]
+    share = _share(door.max_queue, door)
+    full = f"{{ queue(engine) ge {share} }}"
     if plan.scaling.hold_s is not None:
-        lines += [
-            "http-request lua.hold",
-            "http-request deny deny_status 429 if { var(txn.hold) -m str full }",
-            "http-request deny deny_status 503 if { var(txn.hold) -m str expired }",
-        ]
-    return "frontend serving", [*lines, "default_backend engine"]
+        full += f" or {{ lua.held ge {share} }}"
+    return "frontend serving", [*lines, f"use_backend busy if {full}", "default_backend engine"]
 
 
 def _engine(plan: ServingPlan, door: FrontDoor) -> _Section:
     container = plan.container
+    hold = [
+        "# Here and not in the frontend, so that what is held counts in this backend's sessions.",
+        "http-request lua.hold",
+        "# Its client left. An answer would count as a failure.",
+        "http-request reject if { var(txn.hold) -m str held }",
+    ]
     return "backend engine", [
+        "log global",
         "balance leastconn",
-        "# A client that left takes its place in the queue with it.",
-        "option abortonclose",
+        *([] if plan.scaling.hold_s is None else hold),
         "filter lua.limits",
         "option httpchk",
         f"http-check send meth GET uri {container.health_path}",
@@ -261,10 +272,16 @@ def _engine(plan: ServingPlan, door: FrontDoor) -> _Section:
     ]
 
 
+def _busy() -> _Section:
+    return "backend busy", [
+        "# A backend of its own: the exporter counts answers by class, and its requests are the 429s.",
+        "http-request deny deny_status 429",
+    ]
+
+
 def _stats(door: FrontDoor) -> _Section:
     return "frontend stats", [
         f"bind :{door.stats_port}",
-        "no log",
         f"http-request use-service prometheus-exporter if {{ path {METRICS_PATH} }}",
         f"http-request use-service lua.held if {{ path {HELD_PATH} }}",
         f"http-request return status 200 content-type text/plain string ready if {{ path {READY_PATH} }}",
