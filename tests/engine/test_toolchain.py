@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -89,18 +88,13 @@ def test_a_second_resolution_is_instant() -> None:
 
 def test_without_go_the_error_says_what_to_do(tmp_path: Path) -> None:
     """An empty cache, no PATH and no network: nothing can be had, and the message names tool and remedy."""
-    program = """
-        import toolchain
-        toolchain._from_download = lambda tool: False
-        raise SystemExit(toolchain.main())
-    """
+    program = (
+        "import toolchain; toolchain._from_download = lambda tool: False; raise SystemExit(toolchain.main())"
+    )
+    tools = str(Path(toolchain.__file__).parent)
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), "--group", "engine"],
-        env={
-            "PATH": str(tmp_path),
-            "XDG_CACHE_HOME": str(tmp_path),
-            "PYTHONPATH": str(toolchain.__file__ and Path(toolchain.__file__).parent),
-        },
+        [sys.executable, "-c", program, "--group", "engine"],
+        env={"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": tools},
         capture_output=True,
         text=True,
         check=False,
