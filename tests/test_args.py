@@ -1,4 +1,4 @@
-"""The input refuses what it cannot mean, says everything that is wrong at once, and hashes what was written."""
+"""The input refuses what it cannot mean, says all that is wrong at once, and hashes what was written."""
 
 from __future__ import annotations
 
@@ -113,6 +113,13 @@ def test_fields_that_contradict_each_other_are_refused(
     changed: dict[str, Any], path: str, words: str
 ) -> None:
     assert words in violations(**changed)[path].allowed
+
+
+def test_a_value_that_fits_no_member_of_a_union_is_one_violation_at_its_own_path() -> None:
+    found = violations(warm="yes", engine={"kind": "vllm", "max_num_seqs": 0})
+    assert set(found) == {"warm", "engine.max_num_seqs"}
+    assert "integer" in found["warm"].allowed
+    assert "'auto'" in found["warm"].allowed
 
 
 @pytest.mark.parametrize("name", ["Chat", "-a", "a-", "a_b", "a" * 41, "", "1a", 5, None, ["a"]])

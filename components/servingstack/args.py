@@ -250,7 +250,8 @@ class KubernetesArgs(BaseModel):
     monitor_labels: Mapping[str, str] | None = None
     """Labels that the Prometheus operator selects monitors and rules by. Default: none."""
     grafana: str | None = Field(default=None, pattern=r"^https?://\S+$")
-    """Address of your Grafana, for the `dashboard_url` output. Default: none, the output is the path below it."""
+    """Address of your Grafana, for the `dashboard_url` output. Default: none, the output is the path below
+    it."""
     weights_storage_class: str | None = None
     """Storage class of the volume that keeps weights between starts. Default: none, each pod downloads to its
     own disk."""
@@ -430,7 +431,7 @@ class ServingStackArgs(BaseModel):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            raise from_pydantic(error, known_fields(cls)) from None
+            raise from_pydantic(error, document, known_fields(cls)) from None
 
     def key(self) -> str:
         """Hash of the args as written: unset fields are left out, so a new default does not change it."""

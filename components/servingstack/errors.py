@@ -9,10 +9,10 @@ as JSON.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
@@ -88,21 +88,26 @@ _FIXES = {
 }
 
 
-def from_pydantic(error: ValidationError, known: dict[str, list[str]] | None = None) -> InvalidInput:
-    """Turn pydantic's report into violations.
+def from_pydantic(error: ValidationError, document: Any, known: dict[str, list[str]]) -> InvalidInput:
+    """Turn pydantic's report on `document` into violations, one for each path.
 
     `known` maps the path of an object to its field names, for "did you mean"."""
     items = error.errors(include_url=False)
-    inner = {
-        item["loc"][: len(item["loc"]) - depth] for item in items for depth in range(1, len(item["loc"]))
-    }
+    inner = {item["loc"][:depth] for item in items for depth in range(1, len(item["loc"]))}
     # A list whose items are wrong is "too short" as well, because pydantic counts the right ones.
     telling = [item for item in items if item["type"] != "too_short" or item["loc"] not in inner]
-    return InvalidInput([_violation(item, {} if known is None else known) for item in telling])
+    found: dict[str, Violation] = {}
+    for item in telling:
+        violation = _violation(item, document, known)
+        earlier = found.get(violation.path)
+        if earlier is not None:  # one for each member of a union
+            violation = replace(earlier, allowed=f"{earlier.allowed}, or {violation.allowed}")
+        found[violation.path] = violation
+    return InvalidInput(found.values())
 
 
-def _violation(item: ErrorDetails, known: dict[str, list[str]]) -> Violation:
-    path = dotted(_without_union_tags(item["loc"]))
+def _violation(item: ErrorDetails, document: Any, known: dict[str, list[str]]) -> Violation:
+    path = dotted(_in_document(item, document))
     value = None if item["type"] == "missing" else _printable(item["input"])
     allowed = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     fix = _FIXES.get(item["type"], "Correct the value.")
@@ -126,9 +131,21 @@ def _did_you_mean(given: str, names: list[str], otherwise: str) -> str:
     return f"Did you mean `{close[0]}`?" if close else otherwise
 
 
-def _without_union_tags(location: tuple[int | str, ...]) -> list[int | str]:
-    """Pydantic inserts the union's tag (`engine.vllm.dtype`); the document has no such level."""
-    return [part for index, part in enumerate(location) if not (index == 1 and location[0] == "engine")]
+def _in_document(item: ErrorDetails, document: Any) -> list[int | str]:
+    """The location without what pydantic adds to it: a union's tag (`engine.vllm.dtype`) is no level of the
+    document. A field that is missing, or that should be, ends the location."""
+    path: list[int | str] = []
+    for position, part in enumerate(item["loc"], start=1):
+        if isinstance(document, Mapping) and part in document:
+            document = cast(Mapping[Any, Any], document)[part]
+        elif isinstance(document, list | tuple) and isinstance(part, int):
+            document = (
+                cast(Sequence[Any], document)[part] if part < len(cast(Sequence[Any], document)) else None
+            )
+        elif item["type"] != "missing" or position < len(item["loc"]):
+            continue
+        path.append(part)
+    return path
 
 
 def _printable(value: Any) -> Any:
