@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.sample import DOCUMENT, sample_plan
+from tests.signals.promql import selectors
 
 from servingstack.engines import facts
 from servingstack.errors import InvalidInput
 from servingstack.plan import Monitoring
 from servingstack.signals import edge_warnings
-from tests.sample import DOCUMENT, sample_plan
-from tests.signals.promql import selectors
 
 
 def _monitoring(slo: dict[str, Any], **changes: Any) -> Monitoring:

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 import yaml
-
-from servingstack.plan import ServingPlan
 from tests.sample import DOCUMENT, sample_plan
 from tests.signals.prom import promtool, rule_file, rule_test
+
+from servingstack.plan import ServingPlan
 
 DOOR = 'namespace="serving",job="chat",pod="chat-door-1"'
 ENGINES = [f'namespace="serving",job="chat-engine",pod="chat-engine-{number}"' for number in (1, 2)]
 FRONT, BACK, BUSY = (f'{DOOR},proxy="{proxy}"' for proxy in ("serving", "engine", "busy"))
+SCALER = 'exported_namespace="serving",scaledObject="chat-scaler"'
 FOREVER = 60
 """Minutes of every series. Longer windows see no more than this, and a ratio over them is the same."""
 
@@ -30,7 +31,7 @@ def good_series() -> dict[str, str]:
         f"haproxy_backend_current_queue{{{BACK}}}": f"3x{FOREVER}",
         f"haproxy_backend_current_sessions{{{BACK}}}": f"40x{FOREVER}",
         f"servingstack_held_requests{{{DOOR}}}": f"0x{FOREVER}",
-        'keda_scaler_detail_errors_total{exported_namespace="serving",scaledObject="chat-scaler"}': f"0x{FOREVER}",
+        f"keda_scaler_detail_errors_total{{{SCALER}}}": f"0x{FOREVER}",
     }
     for engine in ENGINES:
         model = f'{engine},model_name="m",engine="0"'

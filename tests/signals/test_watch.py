@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.sample import DOCUMENT, sample_plan
+from tests.signals.promql import expressions, normal, selectors
 
 from servingstack.engines import facts
 from servingstack.plan import Monitoring, ServingPlan
 from servingstack.signals import ACTIVITY, QUEUE_DEPTH
 from servingstack.targets.kubernetes import manifests
-from tests.sample import DOCUMENT, sample_plan
-from tests.signals.promql import expressions, normal, selectors
 
 MATRIX = [
     *(f"{kind}_{percentile}" for kind in ("latency", "ttft", "tpot") for percentile in ("p50", "p95", "p99")),
@@ -74,7 +74,7 @@ def test_every_series_of_the_engine_is_one_that_the_pinned_release_exports(monit
 
 
 def test_every_other_series_is_one_that_its_exporter_exports(monitoring: Monitoring) -> None:
-    """F105: names and labels as dcgm-exporter and KEDA write them, after Prometheus has kept them as `exported_*`."""
+    """F105: names and labels as dcgm-exporter and KEDA write them, which Prometheus keeps as `exported_*`."""
     exported = json.loads(EXPORTERS.read_text(encoding="utf-8"))
     for purpose, expression in expressions(monitoring).items():
         for found in selectors(expression):

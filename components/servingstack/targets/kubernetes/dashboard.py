@@ -45,7 +45,7 @@ class Panel:
     title: str
     unit: str
     series: dict[str, str]
-    description: str = ""
+    description: str
     limits: Sequence[float] = ()
     """Ascending: above the first is a warning, above the last is bad."""
     floor: float | None = None
@@ -56,7 +56,7 @@ class Panel:
 
 @dataclass
 class _Plan:
-    """A plan's signals by id; `taken` are those already on a panel."""
+    """A plan's signals by id."""
 
     plan: ServingPlan
     signals: dict[str, Signal] = field(init=False)
@@ -90,16 +90,15 @@ def uid(plan: ServingPlan) -> str:
 
 
 def rows(plan: ServingPlan) -> dict[str, list[Panel]]:
-    """Panels by row. Panels whose signals the plan does not have are left out."""
+    """Panels by row; one whose signals the plan does not have is empty, and keeps the place of its id."""
     view = _Plan(plan)
-    found = {
+    return {
         "Objectives": _objectives(view),
         "Latency": _latency(view),
         "Batching and queue": _queue(view),
         "GPU": _gpu(view),
         "Capacity and cost": _capacity(view),
     }
-    return {title: [panel for panel in panels if panel.series] for title, panels in found.items()}
 
 
 def _objectives(view: _Plan) -> list[Panel]:
@@ -137,6 +136,7 @@ def _objectives(view: _Plan) -> list[Panel]:
             "Server errors and refused requests",
             "ratio",
             view.series("error_rate", "rejected_share"),
+            "At the front door, of all requests. Line: what the availability objective allows.",
             limits=[1 - view.plan.monitoring.objectives[0].percent / 100],
             alerts=["ServingQueueFull", "ServingNoReadyReplica", "ServingFrontDoorDown"],
         ),
@@ -181,8 +181,13 @@ def _queue(view: _Plan) -> list[Panel]:
             alerts=["ServingScalingMetricAbsent", "ServingReplicasAtMaximum"],
         ),
         Panel("Requests in the batch", "count", view.series("running"), "Over all replicas."),
-        Panel("Requests", "reqps", view.series("requests_per_second")),
-        Panel("Tokens", "tps", view.series("output_tokens_per_second", "input_tokens_per_second")),
+        Panel("Requests", "reqps", view.series("requests_per_second"), "All that reach the front door."),
+        Panel(
+            "Tokens",
+            "tps",
+            view.series("output_tokens_per_second", "input_tokens_per_second"),
+            "Over all replicas; prompts count with what the prefix cache had.",
+        ),
         Panel(
             "KV cache and prefix cache",
             "ratio",
@@ -190,7 +195,13 @@ def _queue(view: _Plan) -> list[Panel]:
             "A full KV cache makes requests wait or be computed twice; a high hit rate makes prompts cheap.",
             alerts=["ServingKvCacheThrash"],
         ),
-        Panel("Preemptions", "reqps", view.series("preemptions"), alerts=["ServingKvCacheThrash"]),
+        Panel(
+            "Preemptions",
+            "reqps",
+            view.series("preemptions"),
+            "Requests thrown out of the KV cache, to be computed again.",
+            alerts=["ServingKvCacheThrash"],
+        ),
     ]
 
 
@@ -227,7 +238,12 @@ def _capacity(view: _Plan) -> list[Panel]:
             f"Ready replicas at the planned price ({cost.basis}, {cost.price_date}). Line: all replicas.",
             limits=[cost.peak_hourly_usd],
         ),
-        Panel("Cost of output", "usd", view.series("cost_per_million_output_tokens")),
+        Panel(
+            "Cost of output",
+            "usd",
+            view.series("cost_per_million_output_tokens"),
+            "Of the last hour: idle replicas make it dear.",
+        ),
         Panel("Activity", "count", view.series("activity"), "Above zero, the last replica stays."),
     ]
 
@@ -251,8 +267,9 @@ def dashboard(plan: ServingPlan) -> dict[str, Any]:
     runbooks = {alert.name: alert.runbook_url for alert in plan.monitoring.alerts}
     for number, (title, panels) in enumerate(rows(plan).items(), start=1):
         board.with_row(builders.Row(title).id(number * 100))
-        width = COLUMNS // min(len(panels), 4) if panels else COLUMNS
-        for place, panel in enumerate(panels, start=1):
+        shown = [(place, panel) for place, panel in enumerate(panels, start=1) if panel.series]
+        width = COLUMNS // min(max(len(shown), 1), 4)
+        for place, panel in shown:
             links = {name: runbooks[name] for name in panel.alerts if name in runbooks}
             board.with_panel(_built(panel, links).id(number * 100 + place).span(width).height(HEIGHT))
     text = JSONEncoder(sort_keys=True).encode(board.build())
