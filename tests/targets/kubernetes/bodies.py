@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.sample import DOCUMENT, sample_plan
+
 from servingstack.plan import ServingPlan
 from servingstack.targets.kubernetes.manifests import manifests
-from tests.sample import DOCUMENT, sample_plan
 
 MAX_DOCUMENT: dict[str, Any] = DOCUMENT | {
     "api_key_secret": {"name": "chat-key", "key": "key"},
@@ -19,7 +20,8 @@ def max_plan() -> ServingPlan:
     return sample_plan(
         MAX_DOCUMENT,
         scaling={
-            "min_replicas": 0, "mean_replicas": 1, "warm_replicas": 0, "scale_to_zero_after_s": 1800, "hold_s": 300,
+            "min_replicas": 0, "mean_replicas": 1, "warm_replicas": 0,
+            "scale_to_zero_after_s": 1800, "hold_s": 300,
         },
         placement={
             "node_selector": {"pool": "gpu"}, "weights_storage_class": "fast", "ingress_namespace": "gateway",
@@ -53,7 +55,9 @@ def by_role(plan: ServingPlan) -> dict[str, dict[str, Any]]:
 def pods(plan: ServingPlan) -> dict[str, dict[str, Any]]:
     """Pod templates by role."""
     found = by_role(plan)
-    return {role: body["spec"]["template"] for role, body in found.items() if "template" in body.get("spec", {})}
+    return {
+        role: body["spec"]["template"] for role, body in found.items() if "template" in body.get("spec", {})
+    }
 
 
 def engine(plan: ServingPlan) -> dict[str, Any]:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from tests.sample import GIB, sample_plan
+from tests.targets.kubernetes.bodies import (
+    PLANS,
+    arguments,
+    by_role,
+    engine,
+    fixed_plan,
+    max_plan,
+    volume_plan,
+)
 
 from servingstack.plan import Flag, ServingPlan
 from servingstack.targets.kubernetes.workload import argument, pod_template, pre_stop_s
-from tests.sample import GIB, sample_plan
-from tests.targets.kubernetes.bodies import PLANS, arguments, by_role, engine, fixed_plan, max_plan, volume_plan
 
 every_plan = pytest.mark.parametrize("make", PLANS.values(), ids=PLANS.keys())
 
@@ -42,7 +50,9 @@ def test_each_argument_is_one_flag_with_its_value_f014(make) -> None:
 
 
 def test_a_json_value_stays_one_element_f013() -> None:
-    assert argument(Flag(name="x", value='{"image": 2, "note": "a > b"}')) == '--x={"image": 2, "note": "a > b"}'
+    assert (
+        argument(Flag(name="x", value='{"image": 2, "note": "a > b"}')) == '--x={"image": 2, "note": "a > b"}'
+    )
     assert argument(Flag(name="enable-x")) == "--enable-x"
 
 
@@ -112,6 +122,8 @@ def test_a_weights_cache_is_a_claim_that_replicas_write_to_f010() -> None:
     volumes = {each["name"]: each for each in found["deployment"]["spec"]["template"]["spec"]["volumes"]}
     assert volumes["cache"]["persistentVolumeClaim"] == {"claimName": found["weights"]["metadata"]["name"]}
     assert found["weights"]["spec"]["storageClassName"] == "fast"
+    size = found["weights"]["spec"]["resources"]["requests"]["storage"]
+    assert int(size.removesuffix("Mi")) * 1024**2 > 2 * 16_060_000_000
     assert "weights" not in by_role(sample_plan())
 
 
@@ -171,7 +183,8 @@ def test_the_rollout_is_the_planned_one_and_may_take_longer_than_a_start_f077() 
 
 
 def test_a_stack_that_rests_at_zero_holds_no_deployment_up_f077() -> None:
-    """F077: nothing becomes ready at zero replicas, so nobody waits for it; every other stack is waited for."""
+    """F077: nothing becomes ready at zero replicas, so nobody waits for it; every other stack is waited
+    for."""
     annotation = {"pulumi.com/skipAwait": "true"}
     assert by_role(max_plan())["deployment"]["metadata"]["annotations"] == annotation
     assert "annotations" not in by_role(sample_plan())["deployment"]["metadata"]

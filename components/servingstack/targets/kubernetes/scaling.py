@@ -25,6 +25,8 @@ POLLING_S = 15
 (kube-controller-manager --horizontal-pod-autoscaler-sync-period)."""
 NEVER_MORE = "1000000"
 """Per replica: activity wakes a stack and keeps it awake, and never asks for a second replica."""
+LONGEST_PERIOD_S = 1800
+"""Kubernetes' own limit of a policy (autoscaling/v2 HPAScalingPolicy.periodSeconds)."""
 FAILURES_BEFORE_FALLBACK = 3
 """Three looks: one lost scrape or a restart of Prometheus is no outage."""
 
@@ -61,7 +63,8 @@ def scaled_object(plan: ServingPlan) -> Manifest:
 
 def _behavior(plan: ServingPlan) -> Body:
     scaling = plan.scaling
-    one_by_one = {"type": "Pods", "value": 1, "periodSeconds": scaling.scale_in_period_s}
+    period = min(scaling.scale_in_period_s, LONGEST_PERIOD_S)
+    one_by_one = {"type": "Pods", "value": 1, "periodSeconds": period}
     return {
         "scaleUp": {"stabilizationWindowSeconds": scaling.scale_out_window_s},
         "scaleDown": {"stabilizationWindowSeconds": scaling.scale_in_delay_s, "policies": [one_by_one]},

@@ -81,10 +81,13 @@ def weights(plan: ServingPlan) -> Manifest:
     """A volume that keeps weights and compiled kernels between starts."""
     place = parts.placement(plan)
     metadata = parts.metadata(plan, plan.names["weights"], parts.engine_component(plan))
+    # A repository of 16-bit weights that are served in 8 holds twice what is served; kernels need the
+    # scratch.
+    size = 2 * plan.architecture.weight_bytes + plan.architecture.disk_bytes
     spec: Body = {
         "accessModes": [place.weights_access_mode],
         "storageClassName": place.weights_storage_class,
-        "resources": {"requests": {"storage": parts.memory(plan.architecture.disk_bytes)}},
+        "resources": {"requests": {"storage": parts.memory(size)}},
     }
     return manifest("weights", "v1", "PersistentVolumeClaim", metadata, spec=spec)
 
