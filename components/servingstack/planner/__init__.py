@@ -1,6 +1,7 @@
 """The planner: one input, one plan, or a refusal that names the limit. Pure, offline, in milliseconds.
 
-resolve -> offers -> layouts (memory) -> fit (batch, latency) -> fleet (replicas, cost) -> the cheapest -> plan.
+resolve -> offers -> layouts (memory) -> fit (batch, latency) -> fleet (replicas, cost) -> the cheapest ->
+plan.
 
 Trap: the plan is a function of the input alone. No clock, no environment, no order of a set may reach it.
 """
@@ -23,7 +24,8 @@ from .search import search
 def plan(args: ServingStackArgs | Mapping[str, Any]) -> ServingPlan:
     """Decide everything.
 
-    Raises `InvalidInput` where the input is wrong or contradicts itself, `Infeasible` where no plan meets it."""
+    Raises `InvalidInput` where the input is wrong or contradicts itself, `Infeasible` where no plan meets
+    it."""
     parsed = ServingStackArgs.parse(args)
     can = option_of(parsed)
     demand = resolve(parsed)

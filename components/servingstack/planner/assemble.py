@@ -1,8 +1,7 @@
 """From the chosen candidate to the plan: nothing is decided here, everything is written down.
 
-Trap: `assumed` must name every value that nobody gave. A new field of the plan that the planner decides gets its
-line in `_assumptions`.
-"""
+Trap: `assumed` must name every value that nobody gave. A new field of the plan that the planner decides gets
+its line in `assumptions`."""
 
 from __future__ import annotations
 
@@ -11,17 +10,16 @@ from servingstack._version import __version__
 from servingstack.engines import vllm
 from servingstack.plan import (
     Architecture,
-    Assumption,
     Batching,
     CurvePoint,
     Placement,
-    Scaling,
     ServingPlan,
 )
 from servingstack.signals import Scope, Stack, edge_warnings, monitoring
 from servingstack.targets import Capabilities
 
 from . import operations, outlook
+from .assumptions import assumptions
 from .demand import Demand
 from .load import Replica
 from .memory import GPU_MEMORY_UTILIZATION
@@ -40,7 +38,7 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution, can: Capabiliti
     expected, cost = outlook.expected(chosen), outlook.cost(demand, chosen)
     scope = Scope.of(names, args.target.kubernetes.namespace)
     watched = monitoring(Stack(args, scope, architecture, scaling, timeouts, cost))
-    warnings = warnings_of(demand, outcome, chosen, expected, scaling)
+    warnings = warnings_of(demand, chosen, expected, scaling, can)
     return ServingPlan(
         library_version=__version__,
         args_key=args.key(),
@@ -59,9 +57,9 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution, can: Capabiliti
         monitoring=watched,
         expected=expected,
         cost=cost,
-        alternatives=outlook.alternatives(demand, outcome, can.option),
+        alternatives=outlook.alternatives(outcome, can.option),
         warnings=(*warnings, *edge_warnings(watched)),
-        assumed=(*demand.assumed, *_assumptions(demand, chosen, scaling)),
+        assumed=(*demand.assumed, *assumptions(demand, chosen, scaling)),
         overrides={role: dict(fields) for role, fields in (args.overrides or {}).items()},
     )
 
@@ -100,15 +98,16 @@ def _architecture(demand: Demand, chosen: Solution, can: Capabilities) -> Archit
         memory_limit_bytes=host.memory_limit,
         shared_memory_bytes=host.shared_memory,
         disk_bytes=host.disk,
-        why=_why(demand, chosen),
+        why=_why(chosen),
     )
 
 
-def _why(demand: Demand, chosen: Solution) -> str:
+def _why(chosen: Solution) -> str:
     found, fleet = chosen.fit.layout, chosen.fleet
     size = f"{found.gpus} x {found.offer.gpu.id}"
     return (
-        f"{fleet.low} to {fleet.high} replicas of {size} with {found.served.precision} weights are the cheapest "
+        f"{fleet.low} to {fleet.high} replicas of {size} with {found.served.precision} weights are the "
+        f"cheapest "
         f"that meet every demand, at ${fleet.hourly_usd:.2f}/h; a replica bears {chosen.fit.bears.rate:.3g} "
         f"requests/s, limited by {chosen.fit.bears.limited_by}."
     )
@@ -168,43 +167,3 @@ def _placement(demand: Demand, chosen: Solution) -> Placement:
         prometheus_auth=cluster.prometheus_auth,
         grafana=cluster.grafana,
     )
-
-
-def _assumptions(demand: Demand, chosen: Solution, scaling: Scaling) -> tuple[Assumption, ...]:
-    """What was decided because nobody said otherwise, in the input's own paths."""
-    args, engine, fit = demand.args, demand.engine, chosen.fit
-    found, offer, fleet = fit.layout, fit.layout.offer, chosen.fleet
-    hardware, host = args.hardware, found.host
-    rows: list[tuple[bool, str, object, str]] = [
-        (args.target.option == "auto", "target.option", "kubernetes", "the cheapest option that can"),
-        (args.model.precision == "auto", "model.precision", found.served.precision, "what the repository holds"
-         if found.served.quantization is None else "only this fits"),
-        (hardware.accelerators is None, "hardware.accelerators", offer.gpu.id, "the cheapest that meets the demands"),
-        (hardware.nodes is None, "hardware.nodes", f"{found.gpus} x {offer.gpu.id} on one node, {host.cpu:g} cores",
-         "not given: the cluster is taken to have such nodes"),
-        (hardware.gpus_per_replica is None, "hardware.gpus_per_replica", found.gpus, "cheapest split that fits"),
-        (engine.tensor_parallel_size is None, "engine.tensor_parallel_size", found.tp, "divides heads and node"),
-        (engine.pipeline_parallel_size is None, "engine.pipeline_parallel_size", found.pp, "within one node"),
-        (engine.gpu_memory_utilization is None, "engine.gpu_memory_utilization", GPU_MEMORY_UTILIZATION,
-         "the planner's constant"),
-        (engine.max_num_seqs is None, "engine.max_num_seqs", fit.replica.places, f"limited by {fit.batch_limited_by}"),
-        (engine.max_num_batched_tokens is None, "engine.max_num_batched_tokens", found.step_tokens,
-         "the engine's own default for such a GPU"),
-        (hardware.cpu_request is None, "hardware.cpu_request", f"{host.cpu:g}", "2 cores and one per GPU"),
-        (hardware.memory_request is None, "hardware.memory_request", f"{host.memory_request // 2**30}Gi",
-         "processes, loading buffers and shared memory"),
-        (hardware.memory_limit is None, "hardware.memory_limit", f"{host.memory_limit // 2**30}Gi", "the request"),
-        (args.scaling.min_replicas is None, "scaling.min_replicas", fleet.low, "mean traffic and warm replicas"),
-        (args.scaling.max_replicas is None, "scaling.max_replicas", fleet.high, "the peak and a margin of 25 %"),
-        (args.warm == "auto", "warm", fleet.warm, operations.ramp_text(demand, chosen)),
-        (args.scaling.queue_depth is None, "scaling.queue_depth", f"{scaling.threshold:g}",
-         scaling.threshold_arithmetic),
-        (args.scaling.scale_in_delay is None, "scaling.scale_in_delay", f"{scaling.scale_in_delay_s}s",
-         "the cold start, at least 5m"),
-        (args.rollout.surge is None, "rollout.surge", fleet.surge == 1, "only at one replica"),
-        (offer.basis in ("reference", "unknown"), "hardware.prices", f"${offer.usd_per_gpu:.2f} per GPU hour",
-         offer.price_source),
-        ("availability" not in args.slo.model_fields_set, "slo.availability", f"{args.slo.availability:g}",
-         "default"),
-    ]  # fmt: skip
-    return tuple(Assumption(path=path, value=str(value), why=why) for free, path, value, why in rows if free)

@@ -1,5 +1,5 @@
-"""One way to serve: a GPU, a split, a precision. Either it bears the traffic within every limit, or it says at
-which stage it failed and why.
+"""One way to serve: a GPU, a split, a precision. Either it bears the traffic within every limit, or it says
+at which stage it failed and why.
 
 Trap: nothing here may depend on the objectives except through what a replica bears. Otherwise a tighter
 objective could make a plan cheaper, and then one of the two was wrong.
@@ -7,6 +7,7 @@ objective could make a plan cheaper, and then one of the two was wrong.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from servingstack import catalog
@@ -15,17 +16,18 @@ from servingstack.errors import Violation
 
 from .demand import Demand, Limit
 from .hardware import Offer
-from .host import Host, host
-from .load import Capacity, Replica, bisect, capacity
+from .host import Host, Ranks, host
+from .load import SATURATION, Capacity, Replica, capacity
 from .memory import (
     GPU_MEMORY_UTILIZATION,
     Footprint,
+    Share,
     default_most_sequences,
     default_step_tokens,
     footprint,
     weights_total,
 )
-from .performance import Speed, speed
+from .performance import Speed, Wiring, speed
 from .precision import Served, served_on
 
 STAGES = ("precision", "memory", "host", "latency", "capacity", "cost")
@@ -55,7 +57,6 @@ class Layout:
     foot: Footprint
     speed: Speed
     step_tokens: int
-    kv_bytes: float
     weights: int
     host: Host
 
@@ -90,82 +91,60 @@ def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> La
     """Fill the GPU; memory only."""
     served = served_on(offer.gpu, demand.model, precision)
     if isinstance(served, str):
-        return Loss("precision", served, "model.precision")
-    engine = demand.engine
-    kv_bytes = kv_dtype_bytes(engine.kv_cache_dtype, served)
-    given = engine.gpu_memory_utilization
-    step_tokens = engine.max_num_batched_tokens
-    if step_tokens is None:
-        step_tokens = default_step_tokens(offer.gpu)
-    foot = footprint(
-        demand.model,
-        offer.gpu,
-        served,
-        tp=tp,
-        pp=pp,
-        kv_bytes=kv_bytes,
-        utilization=GPU_MEMORY_UTILIZATION if given is None else given,
-        step_tokens=step_tokens,
-        scale=demand.weight_scale,
-    )
-    lost = _memory_loss(demand, offer, foot, tp, pp)
+        return Loss("precision", f"{offer.gpu.id}: {served}", "model.precision")
+    share = _share(demand, offer, served, (tp, pp))
+    foot = footprint(demand.model, offer.gpu, served, share)
+    lost = _memory_loss(demand, offer, foot, share)
     if lost is not None:
         return lost
     weights = weights_total(demand.model, served, demand.weight_scale)
-    return _hosted(demand, offer, (tp, pp), served, foot, step_tokens, kv_bytes, weights)
-
-
-def _hosted(
-    demand: Demand,
-    offer: Offer,
-    split: tuple[int, int],
-    served: Served,
-    foot: Footprint,
-    step_tokens: int,
-    kv_bytes: float,
-    weights: int,
-) -> Layout | Loss:
-    tp, pp = split
-    volume = on_volume(demand)
-    room = host(
-        demand.args.hardware,
-        ranks=tp * pp,
-        weights=weights,
-        load_format=demand.engine.load_format,
-        volume=volume,
-    )
-    if isinstance(room, Violation):
-        return Loss("host", str(room), room.path)
-    if offer.replicas_per_node(tp * pp, room.cpu, room.memory_request) < 1:
-        have_cpu = "unknown" if offer.cpu_per_node is None else f"{offer.cpu_per_node:.1f}"
-        have_memory = 0 if offer.memory_per_node is None else offer.memory_per_node / GIB
-        return Loss(
-            "host",
-            f"a replica asks {room.cpu:g} cores and {room.memory_request / GIB:.0f} GiB of memory; a node of "
-            f"{offer.label} has {have_cpu} cores and {have_memory:.0f} GiB for pods",
-            "hardware.nodes",
-        )
+    room = host(demand.args.hardware, Ranks(tp * pp, weights, demand.engine.load_format, on_volume(demand)))
+    lost = _host_loss(offer, tp * pp, room)
+    if lost is not None or isinstance(room, Violation):
+        return lost if lost is not None else Loss("host", "", "hardware")
+    wiring = Wiring(tp, pp, weights, share.kv_bytes, offer.link_bytes_per_s, offer.interconnect)
     return Layout(
         offer=offer,
         tp=tp,
         pp=pp,
         served=served,
         foot=foot,
-        speed=speed(
-            demand.model,
-            offer.gpu,
-            served,
-            weights=weights,
-            tp=tp,
-            pp=pp,
-            kv_bytes=kv_bytes,
-            link_bytes_per_s=offer.link_bytes_per_s,
-            interconnect=offer.interconnect,
-        ),
-        step_tokens=step_tokens,
-        kv_bytes=kv_bytes,
+        speed=speed(demand.model, offer.gpu, served, wiring),
+        step_tokens=share.step_tokens,
         weights=weights,
         host=room,
+    )
+
+
+def _share(demand: Demand, offer: Offer, served: Served, split: tuple[int, int]) -> Share:
+    engine = demand.engine
+    utilization, step_tokens = engine.gpu_memory_utilization, engine.max_num_batched_tokens
+    if step_tokens is None:
+        step_tokens = default_step_tokens(offer.gpu)
+        if not engine.enable_chunked_prefill:  # then a step must hold a whole prompt
+            step_tokens = max(step_tokens, demand.max_model_len)
+    return Share(
+        tp=split[0],
+        pp=split[1],
+        kv_bytes=kv_dtype_bytes(engine.kv_cache_dtype, served),
+        utilization=GPU_MEMORY_UTILIZATION if utilization is None else utilization,
+        step_tokens=step_tokens,
+        weight_scale=demand.weight_scale,
+    )
+
+
+def _host_loss(offer: Offer, gpus: int, room: Host | Violation) -> Loss | None:
+    if isinstance(room, Violation):
+        return Loss("host", str(room), room.path)
+    if offer.replicas_per_node(gpus, room.cpu, room.memory_request) >= 1:
+        return None
+    have_cpu = "unknown" if offer.cpu_per_node is None else f"{offer.cpu_per_node:.1f}"
+    have_memory = 0 if offer.memory_per_node is None else offer.memory_per_node / GIB
+    return Loss(
+        "host",
+        f"a replica asks {room.cpu:g} cores and {room.memory_request / GIB:.0f} GiB of memory; a node of "
+        f"{offer.label} has {have_cpu} cores and {have_memory:.0f} GiB for pods",
+        "hardware.nodes",
     )
 
 
@@ -175,79 +154,87 @@ def on_volume(demand: Demand) -> bool:
     return storage is not None or demand.args.model.source.startswith("pvc://")
 
 
-def _memory_loss(demand: Demand, offer: Offer, foot: Footprint, tp: int, pp: int) -> Loss | None:
+def _memory_loss(demand: Demand, offer: Offer, foot: Footprint, share: Share) -> Loss | None:
     """Weights, overhead and one sequence of the longest length must fit."""
     sequences = 1 if demand.engine.max_num_seqs is None else demand.engine.max_num_seqs
     needed = foot.sequence_bytes(demand.max_model_len)
     free = foot.kv_bytes(sequences)
     if free >= needed:
         return None
-    gpus = tp * pp
+    gpus = share.tp * share.pp
     count = f"{gpus} x " if gpus > 1 else ""
-    per_token = catalog.kv_bytes_per_token(
-        demand.model, foot.kv_per_token and _kv_width(demand, foot, tp, pp)
-    )
-    short = (needed - free) / GIB
+    per_token = catalog.kv_bytes_per_token(demand.model, share.kv_bytes)
+    overhead = foot.overhead(sequences)
     return Loss(
         "memory",
-        f"{count}{offer.gpu.id}: of {foot.usable / GIB:.1f} GiB per GPU, weights take {foot.weights / GIB:.1f} "
-        f"and the engine {foot.overhead(sequences) / GIB:.1f}; {max(free, 0) / GIB:.1f} GiB are left for the "
-        f"KV cache, and one sequence of {demand.max_model_len} tokens at {per_token:.0f} bytes each needs "
-        f"{needed / GIB:.1f} per GPU ({short:.1f} GiB too much)",
+        f"{count}{offer.gpu.id}: of {foot.usable / GIB:.1f} GiB per GPU, weights take "
+        f"{foot.weights / GIB:.1f} and the engine {overhead / GIB:.1f}; {max(free, 0) / GIB:.1f} GiB are "
+        f"left "
+        f"for the KV cache, and one sequence of {demand.max_model_len} tokens at {per_token:.0f} bytes each "
+        f"needs {needed / GIB:.1f} per GPU ({(needed - free) / GIB:.1f} GiB too much)",
         "model.max_model_len" if free > 0 else "hardware.accelerators",
-        excess=(foot.weights + foot.overhead(sequences) + needed) / foot.usable,
+        excess=(foot.weights + overhead + needed) / foot.usable,
     )
 
 
-def _kv_width(demand: Demand, foot: Footprint, tp: int, pp: int) -> float:
-    """Bytes of one cached number, from the footprint."""
-    model = demand.model
-    shared = 1 if model.mla else min(tp, model.kv_heads)
-    whole = catalog.kv_bytes_per_token(model, 1)
-    return foot.kv_per_token * pp * shared / whole if whole else 2.0
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A layout with the largest batch that its memory and the engine allow, whatever the objectives."""
+
+    replica: Replica
+    limited_by: str
+
+    @property
+    def most(self) -> float:
+        """No objective lets a replica bear more."""
+        return SATURATION * self.replica.rate(self.replica.places)
 
 
-def fit(demand: Demand, found: Layout) -> Fit | Loss:
-    """Choose the batch and find what a replica bears."""
+def opened(demand: Demand, found: Layout) -> Open | Loss:
+    """Fill the cache with sequences of the traffic's length."""
     tokens = demand.sequence_tokens
-    engine_limit = default_most_sequences(found.offer.gpu)
     places, limited_by = found.foot.most_sequences(tokens, demand.max_model_len), "the KV cache"
+    engine_limit = min(default_most_sequences(found.offer.gpu), found.step_tokens)
     if places >= engine_limit:
         places, limited_by = engine_limit, "the engine's own limit"
     pinned = demand.engine.max_num_seqs
     if pinned is not None:
         if pinned > places and limited_by == "the KV cache":
-            return Loss(
-                "memory", _too_many(pinned, places, tokens), "engine.max_num_seqs", pinned / max(places, 1)
-            )
+            reason = f"{pinned} sequences of {tokens} tokens do not fit the KV cache; {places} do"
+            return Loss("memory", reason, "engine.max_num_seqs", pinned / max(places, 1))
         places, limited_by = pinned, "engine.max_num_seqs"
     if places < 1:
         reason = f"not one sequence of {tokens} tokens fits beside the weights"
         return Loss("memory", reason, "traffic.input_tokens")
-    replica = _replica(demand, found, places)
+    return Open(_replica(demand, found, places), limited_by)
+
+
+def narrowed(demand: Demand, wide: Open) -> Open | Loss:
+    """The largest batch that keeps every objective while it is full."""
+    replica = wide.replica
     lost = _unloaded_loss(replica, demand.limits)
-    if lost is not None:
-        return lost
-    if pinned is None:
-        smaller, path = _within_limits(replica, demand.limits)
-        if smaller < places:
-            places, limited_by = smaller, path
-            replica = _replica(demand, found, places)
+    if lost is not None or demand.engine.max_num_seqs is not None:
+        return wide if lost is None else lost
+    smaller, path = _within_limits(replica, demand.limits)
+    if smaller == replica.places:
+        return wide
+    return Open(dataclasses.replace(replica, places=smaller), path)
+
+
+def fit(demand: Demand, found: Layout, batch: Open) -> Fit:
+    """What a replica with that batch bears."""
+    replica = batch.replica
     bears = capacity(replica, demand.limits)
     mean, peak = _rates(demand, bears)
     return Fit(
         layout=found,
         replica=replica,
         bears=bears,
-        batch_limited_by=limited_by,
-        kv_tokens=found.foot.kv_tokens(places, tokens),
+        batch_limited_by=batch.limited_by,
+        kv_tokens=found.foot.kv_tokens(replica.places, demand.sequence_tokens),
         mean_rps=mean,
         peak_rps=peak,
     )
-
-
-def _too_many(pinned: int, places: int, tokens: int) -> str:
-    return f"{pinned} sequences of {tokens} tokens do not fit the KV cache; {places} do"
 
 
 def _replica(demand: Demand, found: Layout, places: int) -> Replica:
@@ -260,7 +247,11 @@ def _replica(demand: Demand, found: Layout, places: int) -> Replica:
         step_tokens=found.step_tokens,
         places=places,
         prefill_s=found.speed.prefill(new, demand.cached_tokens, found.step_tokens),
+        work_s=found.speed.prefill_work(new, demand.cached_tokens),
     )
+
+
+_WHAT = {"ttft": "time to first token", "tpot": "time per token", "latency": "a whole request"}
 
 
 def _unloaded_loss(replica: Replica, limits: tuple[Limit, ...]) -> Loss | None:
@@ -294,16 +285,20 @@ def _within_limits(replica: Replica, limits: tuple[Limit, ...]) -> tuple[int, st
     """The largest batch that keeps every limit while it is full."""
     best, path = replica.places, ""
     for limit in limits:
-        kept = bisect(
-            lambda size, limit=limit: _base(replica, limit.kind, size) <= limit.seconds, 1.0, float(best)
-        )
-        if int(kept + 1e-6) < best:
-            best, path = max(1, int(kept + 1e-6)), limit.path
+        if _base(replica, limit.kind, best) <= limit.seconds:
+            continue
+        low, high = 1, best  # low keeps the limit, high does not
+        while high - low > 1:
+            middle = (low + high) // 2
+            kept = _base(replica, limit.kind, middle) <= limit.seconds
+            low, high = (middle, high) if kept else (low, middle)
+        best, path = low, limit.path
     return best, path
 
 
 def _rates(demand: Demand, bears: Capacity) -> tuple[float, float]:
-    """Mean and peak, where requests in flight were asked from the rate of replicas that are as busy as planned."""
+    """Mean and peak, where requests in flight were asked from the rate of replicas that are as busy as
+    planned."""
     if demand.in_flight is None:
         return demand.mean_rps, demand.peak_rps
     per_request = bears.rate / bears.in_flight if bears.in_flight > 0 else 0.0

@@ -81,7 +81,8 @@ def check_engine(demand: Demand) -> None:
 
 
 def _step_violations(demand: Demand, engine: VllmSettings) -> list[Violation]:
-    """vLLM's own checks (SchedulerConfig): a step holds each sequence, and a whole prompt where none is cut."""
+    """vLLM's own checks (SchedulerConfig): a step holds each sequence, and a whole prompt where none is
+    cut."""
     tokens, sequences = engine.max_num_batched_tokens, engine.max_num_seqs
     if tokens is None:
         return []

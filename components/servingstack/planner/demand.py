@@ -1,4 +1,5 @@
-"""What is asked for, in plain numbers: the input with its defaults resolved, each default noted as an assumption.
+"""What is asked for, in plain numbers: the input with its defaults resolved, each default noted as an
+assumption.
 
 Trap: lengths are means and rates are means, but objectives are percentiles. What lies between them (queueing,
 occupancy) is the planner's business, so nothing here multiplies by a safety factor.
@@ -50,7 +51,8 @@ class Demand:
     mean_rps: float
     peak_rps: float
     in_flight: float | None
-    """Requests in flight at the mean, where that is what was asked; the rates then follow from the replica."""
+    """Requests in flight at the mean, where that is what was asked; the rates then follow from the
+    replica."""
     input_tokens: int
     output_tokens: int
     cached_tokens: int
@@ -187,7 +189,8 @@ _QUANTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 
 def _limits(args: ServingStackArgs, request_s: int) -> tuple[Limit, ...]:
-    """Objectives, the batch deadline, and the request timeout, which is one more limit on the whole request."""
+    """Objectives, the batch deadline, and the request timeout, which is one more limit on the whole
+    request."""
     found: list[Limit] = []
     for kind in ("ttft", "tpot", "latency"):
         for name, q in _QUANTILES.items():

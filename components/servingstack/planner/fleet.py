@@ -1,8 +1,7 @@
 """How many replicas: for the mean, for the peak, kept warm, and one more while a rollout runs.
 
-Trap: a rollout at one replica either takes it away or needs a GPU that nobody counted. That GPU is part of the
-peak here, of `max_gpus`, of the nodes and of the price.
-"""
+Trap: a rollout at one replica either takes it away or needs a GPU that nobody counted. That GPU is part of
+the peak here, of `max_gpus`, of the nodes and of the price."""
 
 from __future__ import annotations
 
@@ -72,7 +71,8 @@ def fleet(demand: Demand, found: Fit, can: Capabilities) -> Fleet | Loss:
     if hold is not None and hold > can.longest_hold_s:
         return Loss(
             "capacity",
-            f"scale to zero holds requests for a cold start of {hold} s; the path bears {can.longest_hold_s} s",
+            f"scale to zero holds requests for a cold start of {hold} s; the path bears "
+            f"{can.longest_hold_s} s",
             "scaling.scale_to_zero_after",
             hold / can.longest_hold_s,
         )

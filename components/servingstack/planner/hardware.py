@@ -3,9 +3,8 @@
 Three ways to know: the nodes of a cluster (`hardware.nodes`), a cloud's instance types (`target.cloud`), or
 neither, and then any GPU of the catalog at a reference price, labelled so.
 
-Trap: a GPU of a machine with eight is rented with the other seven. Instance types are therefore priced by whole
-machines; nodes that exist already, and reference prices, by the share that is used.
-"""
+Trap: a GPU of a machine with eight is rented with the other seven. Instance types are therefore priced by
+whole machines; nodes that exist already, and reference prices, by the share that is used."""
 
 from __future__ import annotations
 

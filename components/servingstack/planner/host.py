@@ -55,32 +55,39 @@ def shared_memory(ranks: int) -> int:
     return SHM_BASE_BYTES + ranks * SHM_RANK_BYTES
 
 
-def host(
-    hardware: HardwareArgs, *, ranks: int, weights: int, load_format: str | None, volume: bool
-) -> Host | Violation:
-    """The host side of a replica; request and limit are the same unless given. A violation where what was given
-    is too little."""
-    needed = needed_memory(ranks, weights, load_format)
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The processes of a replica."""
+
+    count: int
+    weights: int
+    load_format: str | None
+    volume: bool
+    """Whether the weights lie on a volume rather than on the node's disk."""
+
+
+def host(hardware: HardwareArgs, ranks: Ranks) -> Host | Violation:
+    """The host side of a replica; request and limit are the same unless given. A violation where what was
+    given is too little."""
+    needed = needed_memory(ranks.count, ranks.weights, ranks.load_format)
     request = _rounded(needed) if hardware.memory_request is None else hardware.memory_request
-    limit = hardware.memory_limit
-    if limit is None:
-        limit = request
+    limit = request if hardware.memory_limit is None else hardware.memory_limit
     for name, value in (("memory_request", request), ("memory_limit", limit)):
         if value < needed:
             gib = math.ceil(needed / GIB)
             return Violation(
                 f"hardware.{name}",
                 f"{value / GIB:.1f}Gi",
-                f"at least {gib}Gi: {ranks} ranks, their loading buffers, and shared memory",
+                f"at least {gib}Gi: {ranks.count} ranks, their loading buffers, and shared memory",
                 f"Raise it to {gib}Gi, or leave it out.",
             )
     cpu = hardware.cpu_request
     return Host(
-        cpu=CORES_BASE + CORES_PER_GPU * ranks if cpu is None else cpu,
+        cpu=CORES_BASE + CORES_PER_GPU * ranks.count if cpu is None else cpu,
         memory_request=request,
         memory_limit=limit,
-        shared_memory=shared_memory(ranks),
-        disk=SCRATCH_BYTES + (0 if volume else _rounded(weights)),
+        shared_memory=shared_memory(ranks.count),
+        disk=SCRATCH_BYTES + (0 if ranks.volume else _rounded(ranks.weights)),
     )
 
 

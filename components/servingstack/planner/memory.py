@@ -1,9 +1,9 @@
 """How one GPU's memory is filled: weights, the engine's own needs, and what is left for the KV cache.
 
-Trap: an engine takes its fraction of what CUDA sees, not of what the product is called, and what it needs beside
-the weights grows with the step it is told to run (tokens per step, sequences per batch). Every constant errs on
-the safe side: `tests/planner/test_memory.py` holds the estimate at or below each public measurement.
-"""
+Trap: an engine takes its fraction of what CUDA sees, not of what the product is called, and what it needs
+beside the weights grows with the step it is told to run (tokens per step, sequences per batch). Every
+constant errs on the safe side: `tests/planner/test_memory.py` holds the estimate at or below each public
+measurement."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ would not with that."""
 EXPERT_SLACK = 0.06
 """Expert weights are stored in kernel layouts and need workspaces: fitted to Qwen3-235B-A22B-FP8 on 4 x H100,
 8.11 GiB of cache per GPU (github.com/vllm-project/vllm/issues/21348)."""
+MULTIMODAL_BYTES = 4 * GIB
+"""For models that also read images: towers that the sizes leave out (0.4 to 0.7 billion parameters in 16
+bits) and the largest image at the engine's default limit while it profiles."""
 _BIG_GPU_BYTES = 70 * GIB
 _STEP_TOKENS = (8192, 2048, 512)
 
@@ -51,7 +54,6 @@ class Footprint:
     kv_per_token: float
     """Cache of one token on this GPU while no window is reached."""
     model: Model
-    tp: int
 
     def overhead(self, sequences: int) -> int:
         """Everything but weights and cache."""
@@ -99,7 +101,10 @@ class Footprint:
 def default_step_tokens(gpu: Gpu) -> int:
     """Tokens per step as vLLM itself chooses them for a server: 8192 from 70 GiB up unless an A100, else 2048
     (EngineArgs.get_batch_defaults, which measured that more slows an A100 down)."""
-    return _STEP_TOKENS[0 if gpu.cuda_bytes >= _BIG_GPU_BYTES and not gpu.id.startswith("a100") else 1]
+    return _STEP_TOKENS[0 if gpu.cuda_bytes >= MULTIMODAL_BYTES = 4 * GIB
+"""For models that also read images: towers that the sizes leave out (0.4 to 0.7 billion parameters in 16
+bits) and the largest image at the engine's default limit while it profiles."""
+_BIG_GPU_BYTES and not gpu.id.startswith("a100") else 1]
 
 
 def default_most_sequences(gpu: Gpu) -> int:
@@ -123,34 +128,38 @@ def kv_per_token_per_gpu(model: Model, tp: int, pp: int, kv_bytes: float) -> flo
     return whole if model.mla or not model.kv_heads else whole / min(tp, model.kv_heads)
 
 
-def footprint(
-    model: Model,
-    gpu: Gpu,
-    served: Served,
-    *,
-    tp: int,
-    pp: int,
-    kv_bytes: float,
-    utilization: float,
-    step_tokens: int,
-    scale: float = 1.0,
-) -> Footprint:
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One GPU's share of a model, and the engine's settings that decide what it needs."""
+
+    tp: int
+    pp: int
+    kv_bytes: float
+    """Of one cached number."""
+    utilization: float
+    """gpu_memory_utilization."""
+    step_tokens: int
+    """max_num_batched_tokens."""
+    weight_scale: float = 1.0
+
+
+def footprint(model: Model, gpu: Gpu, served: Served, share: Share) -> Footprint:
     """Fill one GPU, all but the batch."""
-    ranks = tp * pp
-    weights = weights_total(model, served, scale) / ranks
+    ranks = share.tp * share.pp
+    weights = weights_total(model, served, share.weight_scale) / ranks
     experts = weights * model.expert_parameters / model.parameters if model.experts else 0.0
     fixed = CONTEXT_BYTES + GRAPH_BYTES + weights * WEIGHT_SLACK + experts * EXPERT_SLACK
     fixed += NCCL_BYTES if ranks > 1 else 0
-    fixed += step_tokens * activation_bytes_per_token(model, tp, served.activation_bytes)
+    fixed += MULTIMODAL_BYTES if model.architecture.endswith("ForConditionalGeneration") else 0
+    fixed += share.step_tokens * activation_bytes_per_token(model, share.tp, served.activation_bytes)
     return Footprint(
-        usable=int(gpu.cuda_bytes * utilization),
+        usable=int(gpu.cuda_bytes * share.utilization),
         total=gpu.memory_bytes,
         weights=round(weights),
         fixed=round(fixed),
         per_sequence=float(SAMPLER_BYTES * model.vocab),
-        kv_per_token=kv_per_token_per_gpu(model, tp, pp, kv_bytes),
+        kv_per_token=kv_per_token_per_gpu(model, share.tp, share.pp, share.kv_bytes),
         model=model,
-        tp=tp,
     )
 
 

@@ -1,8 +1,7 @@
 """Which model, and how big: from the catalog, from Hugging Face config keys, or from a number of parameters.
 
-Trap: a repository id that looks like a known one is not that one. Nothing is guessed from a name; an unknown id
-without `config` or `parameters` is an error that names all three ways.
-"""
+Trap: a repository id that looks like a known one is not that one. Nothing is guessed from a name; an unknown
+id without `config` or `parameters` is an error that names all three ways."""
 
 from __future__ import annotations
 

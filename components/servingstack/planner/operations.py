@@ -1,8 +1,8 @@
-"""Running it: scaling threshold, time limits, rollout, the front door's queue. All arithmetic on what was decided.
+"""Running it: scaling threshold, time limits, rollout, the front door's queue. All arithmetic on what was
+decided.
 
-Trap: a queue that is longer than what can be served within the caller's patience only makes everybody fail. The
-threshold, the queue's bound and the longest wait are therefore one calculation.
-"""
+Trap: a queue that is longer than what can be served within the caller's patience only makes everybody fail.
+The threshold, the queue's bound and the longest wait are therefore one calculation."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def threshold_of(demand: Demand, chosen: Solution) -> tuple[int, str]:
         text = f"{QUEUE_SHARE:.0%} of the request timeout of {demand.request_timeout_s} s"
     depth = max(1, math.floor(budget * rate))
     return depth, (
-        f"{text} = {budget * 1000:.0f} ms to wait; x {rate:.3g} requests/s per replica = {budget * rate:.2f}, "
+        f"{text} = {budget * 1000:.0f} ms to wait; x {rate:.3g} requests/s per replica = "
+        f"{budget * rate:.2f}, "
         f"so {depth} waiting per replica"
     )
 
@@ -104,7 +105,8 @@ def timeouts(demand: Demand, chosen: Solution, can: Capabilities) -> Timeouts:
 
 
 def queue_s(demand: Demand, chosen: Solution) -> int:
-    """Longest wait before a replica: what the timeout leaves beside the request itself, at most half of it."""
+    """Longest wait before a replica: what the timeout leaves beside the request itself, at most half of
+    it."""
     replica, busy = chosen.fit.replica, chosen.fit.bears.in_flight
     left = demand.request_timeout_s - replica.latency_at(busy, 0.95)
     return max(1, math.floor(min(left, demand.request_timeout_s / 2)))
@@ -150,6 +152,7 @@ def ramp_text(demand: Demand, chosen: Solution) -> str:
     fit, fleet = chosen.fit, chosen.fleet
     reached = ramped_rps(demand, fit, fleet.cold)
     return (
-        f"within a cold start of {fleet.cold.total_s:.0f} s the ramp takes the rate from {fit.mean_rps:.3g} to "
+        f"within a cold start of {fleet.cold.total_s:.0f} s the ramp takes the rate from "
+        f"{fit.mean_rps:.3g} to "
         f"{reached:.3g} requests/s; a replica bears {fit.bears.rate:.3g}"
     )

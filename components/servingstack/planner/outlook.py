@@ -1,7 +1,7 @@
 """What users will see and what it costs, and what else was considered.
 
-Trap: a number without its band is a promise. Every estimate says where it comes from and how far it may be off.
-"""
+Trap: a number without its band is a promise. Every estimate says where it comes from and how far it may be
+off."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from servingstack.plan import Alternative, Cost, Estimate, Expected
 
-from .candidate import Loss
+from .candidate import STAGES, Loss
 from .demand import Demand
 from .search import Considered, Outcome, Solution
 
@@ -62,7 +62,7 @@ def cost(demand: Demand, chosen: Solution) -> Cost:
     )
 
 
-def alternatives(demand: Demand, outcome: Outcome, option: str) -> tuple[Alternative, ...]:
+def alternatives(outcome: Outcome, option: str) -> tuple[Alternative, ...]:
     """The best of each GPU and size that lost, feasible ones first."""
     best = outcome.best
     if best is None:
@@ -78,8 +78,6 @@ def alternatives(demand: Demand, outcome: Outcome, option: str) -> tuple[Alterna
 
 def _rank(item: Considered) -> tuple[int, float]:
     """Solutions by cost, then losses, those that came further first."""
-    from .candidate import STAGES
-
     if isinstance(item.outcome, Solution):
         return 0, item.outcome.fleet.steady_usd
     return 1 + len(STAGES) - STAGES.index(item.outcome.stage), item.outcome.excess
@@ -98,21 +96,17 @@ def _varied(rows: list[Considered]) -> Iterable[Considered]:
 
 def _alternative(item: Considered, best: Solution, option: str) -> Alternative:
     outcome = item.outcome
-    solved = isinstance(outcome, Solution)
-    if isinstance(outcome, Loss):
-        reason = outcome.reason
-    else:
-        reason = _why(outcome, best)
+    solved = outcome if isinstance(outcome, Solution) else None
     return Alternative(
         option=option,
         accelerator=item.offer.gpu.id,
         instance_type=item.offer.instance_type,
         gpus_per_replica=item.tp * item.pp,
         tensor_parallel_size=item.tp,
-        precision=outcome.fit.layout.served.precision if isinstance(outcome, Solution) else item.precision,
-        replicas=outcome.fleet.low if isinstance(outcome, Solution) else None,
-        hourly_usd=outcome.fleet.hourly_usd if solved and isinstance(outcome, Solution) else None,
-        lost_because=reason,
+        precision=item.precision if solved is None else solved.fit.layout.served.precision,
+        replicas=None if solved is None else solved.fleet.low,
+        hourly_usd=None if solved is None else solved.fleet.hourly_usd,
+        lost_because=outcome.reason if isinstance(outcome, Loss) else _why(outcome, best),
     )
 
 

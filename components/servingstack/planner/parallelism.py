@@ -7,6 +7,8 @@ has blocks of 128 and experts 1536 wide, so 8 shards of 192 fail).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from servingstack.catalog import Model
 
 MAX_TP = 64
@@ -19,6 +21,8 @@ def tp_refusal(model: Model, tp: int, precision: str) -> str | None:
     # vLLM 0.30 model_executor/models/llama.py asserts this; MLA keeps one latent on every rank instead.
     if not model.mla and model.kv_heads % tp and tp % model.kv_heads:
         return f"{model.kv_heads} key/value heads neither divide nor are divided by {tp}"
+    if precision == "mxfp4":  # vLLM pads each shard to whole blocks (model_executor/models/gpt_oss.py)
+        return None
     group = model.group_size if precision == model.precision and model.group_size else 1
     for name, width in (("feed-forward", model.intermediate), ("expert", model.moe_intermediate)):
         if width and (width % tp or (width // tp) % group):
@@ -32,17 +36,23 @@ def legal_tp(model: Model, precision: str, most: int = MAX_TP) -> tuple[int, ...
     return tuple(tp for tp in range(1, most + 1) if tp_refusal(model, tp, precision) is None)
 
 
-def splits(
-    model: Model,
-    precision: str,
-    gpus_per_node: int,
-    *,
-    tp: int | None = None,
-    pp: int | None = None,
-    gpus: int | None = None,
-) -> tuple[tuple[int, int], ...]:
-    """(tp, pp) to try within one node. Without pins: legal sizes that divide the node, so that what is left makes
-    whole replicas; pipelines only where pinned, or where `gpus` can be reached no other way."""
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """What the user fixed of the split."""
+
+    tp: int | None = None
+    pp: int | None = None
+    gpus: int | None = None
+
+    @property
+    def free(self) -> bool:
+        return self.tp is None and self.pp is None and self.gpus is None
+
+
+def splits(model: Model, precision: str, gpus_per_node: int, pins: Pins) -> tuple[tuple[int, int], ...]:
+    """(tp, pp) to try within one node. Without pins: legal sizes that divide the node, so that what is left
+    makes whole replicas; pipelines only where pinned, or where `gpus` can be reached no other way."""
+    tp, pp, gpus = pins.tp, pins.pp, pins.gpus
     found: list[tuple[int, int]] = []
     for shards in legal_tp(model, precision, gpus_per_node):
         if tp is not None and shards != tp:

@@ -1,11 +1,11 @@
-"""How long a step takes: decode is bound by memory, prefill by arithmetic, and a split model by its links too.
+"""How long a step takes: decode is bound by memory, prefill by arithmetic, and a split model by its links
+too.
 
 A roofline with six constants, fitted to one model on one GPU (Qwen3-8B on an H100, vLLM 0.30: 71 points, 6 %
 mean error) and corrected per GPU where measurements exist. Each estimate therefore carries a band.
 
-Trap: a mixture of experts reads, per step, every expert that any sequence of the batch visits. At batch 1 that
-is the active parameters, at batch 64 nearly all of them.
-"""
+Trap: a mixture of experts reads, per step, every expert that any sequence of the batch visits. At batch 1
+that is the active parameters, at batch 64 nearly all of them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ from .precision import Served
 MEMORY_EFFICIENCY = 0.80
 """Share of peak bandwidth that reading weights reaches; also aiconfigurator's constant."""
 KV_EFFICIENCY = 0.88
-COMPUTE_EFFICIENCY = {"16bit": 0.67, "fp8": 0.51}
-"""Share of peak arithmetic. fp8 fitted alone gives 0.51, bf16 alone 0.73, both together 0.67."""
+COMPUTE_EFFICIENCY = {"16bit": 0.70, "fp8": 0.51}
+"""Share of peak arithmetic. fp8 fitted alone gives 0.51; bf16 alone 0.73, with fp8 0.67."""
 STEP_S = 0.87e-3
 LAYER_S = 20e-6
 SEQUENCE_S = 16e-6
-REQUEST_S = 5e-3
-"""API server, tokenizer and the way there and back: unloaded time to first token exceeds prefill by 4-6 ms."""
+MOE_LAYER_S = 40e-6
+"""Routing and smaller kernels of a mixture: eight public points (DeepSeek-V3, MiniMax-M2.5, Qwen3-235B on
+H100, H200, B200) are within 25 % with it and up to 35 % too fast without."""
+REQUEST_S = 8e-3
+"""API server, tokenizer and the way there and back: 4-6 ms beyond prefill on an H100, 9 ms on an A100's
+host."""
 NVLINK_LATENCY_S = 10e-6
 PCIE_LATENCY_S = 30e-6
 """Per all-reduce of a small message."""
@@ -50,6 +54,10 @@ CORRECTIONS: dict[str, Correction] = {
     "h100-80gb": Correction(1.0, True, "Silybench Qwen3-8B, vLLM 0.30: 71 points"),
     "a100-80gb": Correction(1.0, True, "AccelMark, vLLM 0.20.1: 0.5B and 8B within 7 %"),
     "a100-40gb": Correction(1.1, False, f"{_ACCELMARK}: 18 % slower, part of it the old engine"),
+    "b200": Correction(1.15, False, "mixtures within 25 % (slower than measured), dense models unmeasured"),
+    "b300": Correction(
+        1.15, False, "one mixture within 30 % (slower than measured), dense models unmeasured"
+    ),
     "l4": Correction(1.15, False, f"{_ACCELMARK}: 13 % slower"),
     "l40s": Correction(1.12, False, "TensorRT-LLM 0.6 tables: 12 % slower"),
     "t4": Correction(1.4, False, f"{_ACCELMARK}: 30 % slower"),
@@ -77,16 +85,14 @@ class Speed:
     """Arithmetic of one token attending to one other, over all layers."""
     kv_token_s: float
     """To read one token of cache."""
-    hop_s: float
-    """Latency of all all-reduces of a step."""
     hop_token_s: float
     """All-reduce time per token."""
-    slower: float
+    step_s: float
+    """Of every step: scheduling, kernels, latency of the links."""
+    sequence_s: float
+    """Of every sequence in a step."""
     band: float
     source: str
-
-    def _overhead(self) -> float:
-        return (STEP_S + LAYER_S * self.model.layers) * self.slower + self.hop_s
 
     def _weights(self, sequences: float) -> float:
         model = self.model
@@ -106,21 +112,25 @@ class Speed:
         """One step in which so many sequences, of so many tokens each, get their next token."""
         micro = sequences / self.pp
         busy = max(self._weights(micro), micro * self.token_s) + self._kv(micro, tokens)
-        step = busy + self._overhead() + micro * (SEQUENCE_S * self.slower + self.hop_token_s)
+        step = busy + self.step_s + micro * (self.sequence_s + self.hop_token_s)
         return step if self.pp == 1 else step / PIPELINE_EFFICIENCY
 
     def beside(self, sequences: float, tokens: float) -> float:
         """What decoding sequences add to a step that is busy with a prompt."""
         micro = sequences / self.pp
-        return self._kv(micro, tokens) + micro * (SEQUENCE_S * self.slower + self.token_s + self.hop_token_s)
+        return self._kv(micro, tokens) + micro * (self.sequence_s + self.token_s + self.hop_token_s)
+
+    def prefill_work(self, new: int, cached: int) -> float:
+        """What a prompt of `new` tokens after `cached` ones adds to steps that run anyway."""
+        attended = new * cached + new * new / 2
+        return new * (self.token_s + self.hop_token_s) + attended * self.attention_s
 
     def prefill(self, new: int, cached: int, step_tokens: int) -> float:
-        """To read a prompt of `new` tokens after `cached` ones, in chunks of `step_tokens`."""
+        """To read such a prompt alone, in chunks of `step_tokens`."""
         chunks = -(-new // step_tokens)
-        attended = new * cached + new * new / 2
-        arithmetic = new * self.token_s + attended * self.attention_s
-        reading = chunks * self._weights(new)
-        return max(arithmetic, reading) + chunks * self._overhead() + new * self.hop_token_s
+        hops = new * self.hop_token_s
+        arithmetic = self.prefill_work(new, cached) - hops
+        return max(arithmetic, chunks * self._weights(new)) + hops + chunks * self.step_s
 
 
 def correction(gpu: Gpu) -> Correction:
@@ -128,44 +138,53 @@ def correction(gpu: Gpu) -> Correction:
     return CORRECTIONS.get(gpu.id, _UNMEASURED)
 
 
-def speed(
-    model: Model,
-    gpu: Gpu,
-    served: Served,
-    *,
-    weights: int,
-    tp: int,
-    pp: int,
-    kv_bytes: float,
-    link_bytes_per_s: float,
-    interconnect: str,
-) -> Speed:
-    """Times of a model split over `tp` GPUs in each of `pp` stages. `weights` is all of them, bytes."""
-    fix = correction(gpu)
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """How a model is split, and what its parts are joined by."""
+
+    tp: int
+    pp: int
+    weights: int
+    """All of them, bytes."""
+    kv_bytes: float
+    """Of one cached number."""
+    link_bytes_per_s: float
+    interconnect: str
+
+
+def speed(model: Model, gpu: Gpu, served: Served, wiring: Wiring) -> Speed:
+    """Times of a model that is split over `tp` GPUs in each of `pp` stages."""
+    fix, tp = correction(gpu), wiring.tp
     bandwidth = gpu.bandwidth_bytes_per_s * MEMORY_EFFICIENCY / fix.slower * tp
-    fp8 = served.precision in ("fp8", "int8") and served.native and gpu.tflops_fp8 is not None
-    peak = gpu.tflops_fp8 if fp8 and gpu.tflops_fp8 is not None else gpu.tflops_16bit
-    arithmetic = peak * 1e12 * COMPUTE_EFFICIENCY["fp8" if fp8 else "16bit"] / fix.slower * tp
-    attention = gpu.tflops_16bit * 1e12 * COMPUTE_EFFICIENCY["16bit"] / fix.slower * tp
+    arithmetic, attention = (flops / fix.slower * tp for flops in _flops(gpu, served))
     expert_share = model.expert_parameters / model.parameters if model.experts else 0.0
     looked_up = 0 if model.tie_embeddings or model.task != "generate" else model.vocab * model.hidden
-    read = weights * (1 - expert_share) - looked_up * 2
-    link = link_bytes_per_s * LINK_EFFICIENCY[interconnect]
-    latency = NVLINK_LATENCY_S if interconnect == "nvlink" else PCIE_LATENCY_S
+    read = max(0.0, wiring.weights * (1 - expert_share) - looked_up * served.activation_bytes)
+    link = wiring.link_bytes_per_s * LINK_EFFICIENCY[wiring.interconnect]
+    latency = NVLINK_LATENCY_S if wiring.interconnect == "nvlink" else PCIE_LATENCY_S
     hops = 2 * model.layers if tp > 1 else 0
+    host = STEP_S + LAYER_S * model.layers + MOE_LAYER_S * model.moe_layers
+    cache = kv_per_token_per_gpu(model, tp, 1, wiring.kv_bytes)
     return Speed(
         model=model,
         tp=tp,
-        pp=pp,
-        weight_s=max(read, 0.0) / bandwidth,
-        expert_s=weights * expert_share / bandwidth,
+        pp=wiring.pp,
+        weight_s=read / bandwidth,
+        expert_s=wiring.weights * expert_share / bandwidth,
         token_s=2 * model.matmul_parameters / arithmetic,
         attention_s=4 * model.layers * model.heads * model.head_dim / attention,
-        kv_token_s=kv_per_token_per_gpu(model, tp, 1, kv_bytes)
-        / (gpu.bandwidth_bytes_per_s * KV_EFFICIENCY / fix.slower),
-        hop_s=hops * latency * (pp if pp > 1 else 1),
+        kv_token_s=cache / (gpu.bandwidth_bytes_per_s * KV_EFFICIENCY / fix.slower),
         hop_token_s=hops * 2 * (tp - 1) / tp * model.hidden * served.activation_bytes / link,
-        slower=fix.slower,
+        step_s=host * fix.slower + hops * latency,
+        sequence_s=SEQUENCE_S * fix.slower,
         band=FITTED_BAND if fix.fitted and not model.experts and tp <= 2 else OTHER_BAND,
         source=f"roofline, {fix.source}",
     )
+
+
+def _flops(gpu: Gpu, served: Served) -> tuple[float, float]:
+    """Arithmetic per second for weights and for attention, which stays in 16 bits."""
+    wide = gpu.tflops_16bit * 1e12 * COMPUTE_EFFICIENCY["16bit"]
+    if served.precision in ("fp8", "int8") and served.native and gpu.tflops_fp8 is not None:
+        return gpu.tflops_fp8 * 1e12 * COMPUTE_EFFICIENCY["fp8"], wide
+    return wide, wide

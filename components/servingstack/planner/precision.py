@@ -1,8 +1,7 @@
 """Which precision is served on which GPU.
 
-Trap: `auto` never changes what a repository holds as long as that fits somewhere, since a lower precision changes
-the answers. Only fp8 can be made while loading; awq and gptq need a repository of their own.
-"""
+Trap: `auto` never changes what a repository holds as long as that fits somewhere, since a lower precision
+changes the answers. Only fp8 can be made while loading; awq and gptq need a repository of their own."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ def _unobtainable(model: Model, wanted: str, why: str) -> Violation:
         if others
         else "Set model.id to a repository that holds it, with its config."
     )
-    possible = [stored for stored in ("auto", model.precision)]
+    possible = ["auto", model.precision]
     if model.precision in FULL:
         possible += [name for name in ("bf16", "fp16", "fp8") if name != model.precision]
     return Violation("model.precision", wanted, f"{', '.join(possible)} for {model.id} ({why})", fix)

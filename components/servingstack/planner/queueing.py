@@ -1,8 +1,7 @@
 """Waiting: for the prompt before mine to be read, and for a place in the batch.
 
-Trap: the queue before prefill is served one prompt at a time although decoding is batched, so it is long before
-the GPU looks busy. Both formulas are tails, not means: an objective is a percentile.
-"""
+Trap: the queue before prefill is served one prompt at a time although decoding is batched, so it is long
+before the GPU looks busy. Both formulas are tails, not means: an objective is a percentile."""
 
 from __future__ import annotations
 
@@ -10,7 +9,8 @@ import math
 
 
 def prefill_wait(arrivals: float, service: float, q: float) -> float:
-    """Wait, at quantile `q`, in a queue with Poisson arrivals (1/s) and one server with a fixed service time (s).
+    """Wait, at quantile `q`, in a queue with Poisson arrivals (1/s) and one server with a fixed service time
+    (s).
 
     The tail of M/D/1 falls as exp(-2 (1 - load) t / service); infinite from full load on."""
     load = arrivals * service
@@ -38,6 +38,11 @@ _Z = {0.50: 0.0, 0.95: 1.645, 0.99: 2.326}
 """Standard normal quantiles."""
 
 
+def deviation(mean: float, q: float) -> float:
+    """By how much a Poisson number exceeds its mean at quantile `q`."""
+    return _Z[q] * math.sqrt(mean)
+
+
 def occupancy(mean: float, places: int, q: float) -> float:
     """Sequences in the batch at quantile `q`: Poisson about the mean, never more than there are places."""
-    return min(float(places), mean + _Z[q] * math.sqrt(mean))
+    return min(float(places), mean + deviation(mean, q))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+from servingstack import catalog
 from servingstack.args import ServingStackArgs, latency_objectives
 from servingstack.errors import Infeasible, InvalidInput, Nearest
 from servingstack.targets import Capabilities
@@ -62,6 +63,7 @@ def _nearest(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
     yield from _hardware(args, can)
     yield from _model(args, can)
     yield from _pins(args, can)
+    yield from _traffic(args, can)
 
 
 def _durations(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
@@ -144,36 +146,55 @@ def _model(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
         found = _solve(_with(args, "model", precision="fp8"), can)
         if found is not None:
             yield Nearest("model.precision: fp8", _cost(found))
+    yield from _repositories(args, can)
+
+
+def _repositories(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
+    """Quantised repositories of the same model that the catalog knows: one per precision."""
+    model = catalog.model(args.model.id)
+    if model is None or args.model.config is not None:
+        return
+    tried = {model.precision}
+    for name in catalog.model_ids():
+        other = catalog.model(name)
+        if other is None or other.base_id != model.base_id or other.precision in tried:
+            continue
+        found = _solve(_with(args, "model", id=name, precision="auto"), can)
+        if found is not None:
+            tried.add(other.precision)
+            yield Nearest(f"model.id: {name}", _cost(found))
 
 
 def _pins(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
-    for name in ("tensor_parallel_size", "pipeline_parallel_size", "max_num_seqs", "max_num_batched_tokens"):
-        if getattr(args.engine, name, None) is not None:
-            found = _solve(_with(args, "engine", **{name: None}), can)
-            if found is not None:
-                yield Nearest(f"engine.{name}: left out", _cost(found))
-    changes: list[tuple[str, str, dict[str, Any]]] = [
-        ("hardware", "gpus_per_replica", {"gpus_per_replica": None}),
-        ("scaling", "max_replicas", {"max_replicas": None}),
-        ("rollout", "surge", {"surge": True}),
+    """Decisions that the user fixed, set free one at a time."""
+    fixed: list[tuple[str, str]] = [
+        *(("engine", name) for name in ("tensor_parallel_size", "pipeline_parallel_size", "max_num_seqs")),
+        ("engine", "max_num_batched_tokens"),
+        ("hardware", "gpus_per_replica"),
+        ("scaling", "max_replicas"),
     ]
-    for part, name, fields in changes:
-        if getattr(getattr(args, part), name) in (None, True):
+    for part, name in fixed:
+        if getattr(getattr(args, part), name, None) is None:
             continue
-        found = _solve(_with(args, part, **fields), can)
+        found = _solve(_with(args, part, **{name: None}), can)
         if found is not None:
-            shown = found.fleet.peak if name == "max_replicas" else "true" if name == "surge" else "left out"
+            shown = found.fleet.peak if name == "max_replicas" else "left out"
             yield Nearest(f"{part}.{name}: {shown}", _cost(found))
+    if args.rollout.surge is False:
+        found = _solve(_with(args, "rollout", surge=True), can)
+        if found is not None:
+            yield Nearest("rollout.surge: true", _cost(found))
     if args.scaling.scale_to_zero_after is not None:
-        kept = _with(args, "scaling", scale_to_zero_after=None, min_replicas=None)
-        found = _solve(kept, can)
+        found = _solve(_with(args, "scaling", scale_to_zero_after=None, min_replicas=None), can)
         if found is not None:
             yield Nearest("scaling.scale_to_zero_after: left out, with min_replicas", _cost(found))
-    mean = args.traffic.requests_per_second
+
+
+def _traffic(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
+    mean, peak = args.traffic.requests_per_second, args.traffic.peak_requests_per_second
+    if mean is None:
+        return
     for factor in (0.5, 0.25, 0.1):
-        if mean is None:
-            break
-        peak = args.traffic.peak_requests_per_second
         less = {
             "requests_per_second": mean * factor,
             "peak_requests_per_second": None if peak is None else peak * factor,
@@ -181,4 +202,4 @@ def _pins(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
         found = _solve(_with(args, "traffic", **less), can)
         if found is not None:
             yield Nearest(f"traffic.requests_per_second: {mean * factor:.3g}", _cost(found))
-            break
+            return

@@ -1,24 +1,27 @@
 """Every way to serve the demand, and the cheapest that meets all of it.
 
-The search is exhaustive. It only skips what cannot win: where the fewest replicas alone cost more than the best
-plan so far. A separate plain loop in the tests finds the same winner.
+The search is exhaustive. It only skips what cannot win: where the fewest replicas alone cost more than the
+best plan so far. A separate plain loop in the tests finds the same winner.
 
 Trap: ties must break the same way each time, or a preview changes without a cause.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from servingstack.catalog import Model
 from servingstack.errors import InvalidInput, Violation
 from servingstack.targets import Capabilities
 
-from .candidate import STAGES, Fit, Layout, Loss, fit, layout
+from .candidate import STAGES, Fit, Layout, Loss, Open, fit, layout, narrowed, opened
 from .demand import Demand
 from .fleet import Fleet, fleet
 from .hardware import Offer, offers
-from .parallelism import legal_tp, pipelines, splits, tp_refusal
+from .parallelism import Pins, legal_tp, pipelines, splits, tp_refusal
 from .precision import fallback, requested
 
 
@@ -87,12 +90,13 @@ _Tried = tuple[Offer, int, int, Layout | Loss]
 
 def _layouts(demand: Demand, available: tuple[Offer, ...], precision: str) -> list[_Tried]:
     found: list[_Tried] = []
+    pins = pins_of(demand)
     for offer in available:
         tried = [
             (offer, tp, pp, layout(demand, offer, tp, pp, precision))
-            for tp, pp in _splits(demand, offer, precision)
+            for tp, pp in splits(demand.model, precision, offer.gpus_per_node, pins)
         ]
-        if not any(isinstance(item[3], Layout) for item in tried) and _free(demand):
+        if not any(isinstance(item[3], Layout) for item in tried) and pins.free:
             tried += [
                 (offer, tp, pp, layout(demand, offer, tp, pp, precision))
                 for tp, pp in pipelines(demand.model, precision, offer.gpus_per_node)
@@ -103,22 +107,12 @@ def _layouts(demand: Demand, available: tuple[Offer, ...], precision: str) -> li
     return found
 
 
-def _splits(demand: Demand, offer: Offer, precision: str) -> tuple[tuple[int, int], ...]:
+def pins_of(demand: Demand) -> Pins:
+    """What the user fixed of the split."""
     engine = demand.engine
-    return splits(
-        demand.model,
-        precision,
-        offer.gpus_per_node,
-        tp=engine.tensor_parallel_size,
-        pp=engine.pipeline_parallel_size,
-        gpus=demand.args.hardware.gpus_per_replica,
+    return Pins(
+        engine.tensor_parallel_size, engine.pipeline_parallel_size, demand.args.hardware.gpus_per_replica
     )
-
-
-def _free(demand: Demand) -> bool:
-    engine = demand.engine
-    pins = (engine.tensor_parallel_size, engine.pipeline_parallel_size, demand.args.hardware.gpus_per_replica)
-    return all(pin is None for pin in pins)
 
 
 def _too_few(demand: Demand, offer: Offer) -> Loss:
@@ -129,93 +123,131 @@ def _too_few(demand: Demand, offer: Offer) -> Loss:
 
 
 def _check_pins(demand: Demand, precision: str, available: tuple[Offer, ...]) -> None:
-    engine, model = demand.engine, demand.model
-    tp, pp, gpus = (
-        engine.tensor_parallel_size,
-        engine.pipeline_parallel_size,
-        demand.args.hardware.gpus_per_replica,
-    )
+    """A pin that is illegal for the model, whatever the hardware, lists what is legal."""
+    pins, model = pins_of(demand), demand.model
     largest = max(offer.gpus_per_node for offer in available)
     legal = legal_tp(model, precision, largest)
-    wrong: list[Violation] = []
     allowed = f"one of {', '.join(map(str, legal))} for {model.id}"
     fix = f"Use {legal[-1]}, the largest that fits a node, or fewer; more replicas use the other GPUs."
-    if tp is not None and (reason := tp_refusal(model, tp, precision)) is not None:
-        wrong.append(Violation("engine.tensor_parallel_size", tp, f"{allowed} ({reason})", fix))
-    if pp is not None and pp > model.layers:
-        wrong.append(
-            Violation("engine.pipeline_parallel_size", pp, f"at most {model.layers} layers", "Lower it.")
-        )
-    if gpus is not None and tp is not None and gpus != tp * (1 if pp is None else pp):
-        if pp is not None or gpus % tp:
-            wrong.append(
-                Violation(
-                    "hardware.gpus_per_replica",
-                    gpus,
-                    f"tensor_parallel_size x pipeline_parallel_size = {tp * (1 if pp is None else pp)}",
-                    "Set it to that, or leave it out.",
-                )
-            )
-    elif (
-        gpus is not None and tp is None and not splits(model, precision, max(gpus, largest), pp=pp, gpus=gpus)
-    ):
-        wrong.append(Violation("hardware.gpus_per_replica", gpus, allowed, fix))
+    wrong: list[Violation] = []
+    if pins.tp is not None and (reason := tp_refusal(model, pins.tp, precision)) is not None:
+        wrong.append(Violation("engine.tensor_parallel_size", pins.tp, f"{allowed} ({reason})", fix))
+    if pins.pp is not None and pins.pp > model.layers:
+        fewer = f"at most {model.layers}, the model's layers"
+        wrong.append(Violation("engine.pipeline_parallel_size", pins.pp, fewer, "Lower it."))
+    if not wrong and pins.gpus is not None:
+        wrong += _gpu_violations(pins, pins.gpus, model, precision, allowed)
     if wrong:
         raise InvalidInput(wrong)
 
 
+def _gpu_violations(pins: Pins, gpus: int, model: Model, precision: str, allowed: str) -> Iterator[Violation]:
+    path = "hardware.gpus_per_replica"
+    if pins.tp is not None and gpus != pins.tp * (pins.pp or gpus // pins.tp):
+        product = "tensor_parallel_size x pipeline_parallel_size"
+        fix = "Set it to that, or leave it out."
+        shown = pins.tp * (1 if pins.pp is None else pins.pp)
+        yield Violation(path, gpus, f"{product} = {shown}", fix)
+    elif not splits(model, precision, gpus, pins):
+        yield Violation(path, gpus, allowed, "Use one of these; more replicas use the other GPUs.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A layout that is worth a closer look, and the least it can cost per hour."""
+
+    layout: Layout
+    batch: Open
+    replicas: int
+    floor: float
+
+
+_Key = tuple[str, str, float, int, int, str]
+
+
+class _Memory:
+    """What was found for a GPU and its links, which does not depend on the machine's price."""
+
+    def __init__(self) -> None:
+        self.opened: dict[_Key, Open | Loss] = {}
+        self.narrowed: dict[_Key, Open | Loss] = {}
+        self.fitted: dict[_Key, Fit] = {}
+
+
 def _evaluate(demand: Demand, can: Capabilities, tried: list[_Tried], precision: str) -> Outcome:
+    """Cheapest first by what each must cost at least; the rest cannot win once that exceeds the best."""
+    memory = _Memory()
     considered: list[Considered] = []
-    best: Solution | None = None
-    known: dict[tuple[object, ...], Fit | Loss] = {}
-    least = max(1, demand.args.scaling.min_replicas or 1)
-    for offer, tp, pp, found in sorted(tried, key=lambda item: _floor(item, least)):
-        outcome: Solution | Loss
-        if isinstance(found, Loss):
-            outcome = found
-        elif best is not None and _floor((offer, tp, pp, found), least) > best.fleet.steady_usd + 1e-9:
-            outcome = Loss("cost", _dearer(offer, tp * pp, least, best), "cost")
+    worth: list[tuple[_Tried, _Open]] = []
+    for item in tried:
+        outcome = _open(demand, item[3], memory)
+        if isinstance(outcome, Loss):
+            considered.append(Considered(item[0], item[1], item[2], precision, outcome))
         else:
-            outcome = _solve(demand, can, found, known)
+            worth.append((item, outcome))
+    best: Solution | None = None
+    for (offer, tp, pp, _), entry in sorted(worth, key=lambda pair: pair[1].floor):
+        outcome = _solve(demand, can, entry, best, memory)
         if isinstance(outcome, Solution) and (best is None or outcome.order < best.order):
             best = outcome
         considered.append(Considered(offer, tp, pp, precision, outcome))
     return Outcome(best, tuple(considered))
 
 
+def _key(found: Layout) -> _Key:
+    gpu, link = found.offer.gpu, found.offer.link_bytes_per_s
+    return gpu.id, gpu.form, link, found.tp, found.pp, found.served.precision
+
+
+def _open(demand: Demand, found: Layout | Loss, memory: _Memory) -> _Open | Loss:
+    if isinstance(found, Loss):
+        return found
+    key = _key(found)
+    wide = memory.opened.get(key)
+    if wide is None:
+        wide = memory.opened[key] = opened(demand, found)
+    return wide if isinstance(wide, Loss) else _floored(demand, found, wide)
+
+
+def _floored(demand: Demand, found: Layout, batch: Open) -> _Open:
+    """No plan has fewer replicas than the mean traffic takes at the highest rate there can be."""
+    given = demand.args.scaling.min_replicas
+    least = max(1, 1 if given is None else given)
+    if demand.in_flight is not None:
+        needed = demand.in_flight / batch.replica.places
+    else:
+        needed = demand.mean_rps / batch.most
+    least = max(least, math.ceil(needed - 1e-9))
+    per_node = max(1, found.offer.gpus_per_node // found.gpus)
+    return _Open(found, batch, least, found.offer.hourly(least, found.gpus, per_node))
+
+
 def _solve(
-    demand: Demand, can: Capabilities, found: Layout, known: dict[tuple[object, ...], Fit | Loss]
+    demand: Demand, can: Capabilities, entry: _Open, best: Solution | None, memory: _Memory
 ) -> Solution | Loss:
-    """What a replica bears depends on the GPU and its links, not on the machine's price."""
-    offer = found.offer
-    key = (offer.gpu.id, offer.gpu.form, offer.link_bytes_per_s, found.tp, found.pp, found.served.precision)
-    fitted = known.get(key)
+    if best is not None and entry.floor > best.fleet.steady_usd + 1e-9:
+        return _dearer(entry, best)
+    key = _key(entry.layout)
+    batch = memory.narrowed.get(key)
+    if batch is None:
+        batch = memory.narrowed[key] = narrowed(demand, entry.batch)
+    if isinstance(batch, Loss):
+        return batch
+    closer = _floored(demand, entry.layout, batch)
+    if best is not None and closer.floor > best.fleet.steady_usd + 1e-9:
+        return _dearer(closer, best)
+    fitted = memory.fitted.get(key)
     if fitted is None:
-        fitted = known[key] = fit(demand, found)
-    if isinstance(fitted, Loss):
-        return fitted
-    placed = Fit(
-        layout=found,
-        replica=fitted.replica,
-        bears=fitted.bears,
-        batch_limited_by=fitted.batch_limited_by,
-        kv_tokens=fitted.kv_tokens,
-        mean_rps=fitted.mean_rps,
-        peak_rps=fitted.peak_rps,
-    )
+        fitted = memory.fitted[key] = fit(demand, entry.layout, batch)
+    placed = dataclasses.replace(fitted, layout=entry.layout)
     counted = fleet(demand, placed, can)
     return counted if isinstance(counted, Loss) else Solution(placed, counted)
 
 
-def _floor(item: _Tried, least: int) -> float:
-    """The least that a candidate can cost per hour: its fewest replicas, as many on a node as its GPUs allow."""
-    offer, tp, pp, _ = item
-    return offer.hourly(least, tp * pp, max(1, offer.gpus_per_node // (tp * pp)))
-
-
-def _dearer(offer: Offer, gpus: int, least: int, best: Solution) -> str:
-    floor = _floor((offer, gpus, 1, Loss("cost", "", "")), least)
-    return f"{least} replica{'s' * (least > 1)} alone cost ${floor:.2f}/h; the choice costs ${best.fleet.steady_usd:.2f}/h"
+def _dearer(entry: _Open, best: Solution) -> Loss:
+    count = f"{entry.replicas} replica{'s' * (entry.replicas > 1)}"
+    cheapest = best.fleet.steady_usd
+    return Loss("cost", f"at least {count}, ${entry.floor:.2f}/h, against ${cheapest:.2f}/h", "cost")
 
 
 def every_layout(demand: Demand) -> Iterator[Layout]:

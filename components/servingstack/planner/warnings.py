@@ -1,26 +1,29 @@
 """What will work, but a reviewer should know. Each has a stable code.
 
-Trap: a warning that is always there is read by nobody, so each has a condition that a sound plan does not meet.
-"""
+Trap: a warning that is always there is read by nobody, so each has a condition that a sound plan does not
+meet."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from servingstack.plan import Expected, PlanWarning, Scaling
+from servingstack.targets import Capabilities
 
-from .demand import Demand
-from .search import Outcome, Solution
+from .demand import Demand, resolve
+from .search import Solution, search
 
-IDLE = 0.05
+IDLE = 0.10
 """Busy for less than this at the mean: a smaller GPU or a shared one would do."""
+CHEAPER = 0.7
+"""Share of the price below which another GPU is worth a word."""
 MONTH_S = 30 * 24 * 3600.0
 TIGHT = 1.5
 """Fewer than so many sequences of the longest length in the cache."""
 
 
 def warnings_of(
-    demand: Demand, outcome: Outcome, chosen: Solution, expected: Expected, scaling: Scaling
+    demand: Demand, chosen: Solution, expected: Expected, scaling: Scaling, can: Capabilities
 ) -> tuple[PlanWarning, ...]:
     """All that apply, in a fixed order."""
     return (
@@ -28,7 +31,7 @@ def warnings_of(
         *_batch(demand, chosen),
         *_objectives(demand, expected),
         *_starts(demand, scaling),
-        *_waste(demand, outcome, chosen, expected),
+        *_waste(demand, chosen, expected, can),
         *_overridden(demand, scaling),
     )
 
@@ -49,25 +52,22 @@ def _model(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
         yield _warn(
             "gated-model-without-token",
             "model.token_secret",
-            f"{model.id} is gated: its download needs a token. Name an existing secret in model.token_secret.",
+            f"{model.id} is gated: its download needs a token. Name an existing secret in "
+            f"model.token_secret.",
         )
     if args.config is None and args.parameters is not None and model.source == "model.parameters given":
         yield _warn(
             "size-from-parameters",
             "model.parameters",
-            f"Only the number of parameters is known of {model.id}; heads and cache are guessed. Add model.config.",
-        )
-    if args.source == "hf" and args.revision is None:
-        yield _warn(
-            "model-revision-not-pinned",
-            "model.revision",
-            "The repository's main branch may move between two starts. Set model.revision to a commit.",
+            f"Only the number of parameters is known of {model.id}; heads and cache are guessed. Add "
+            f"model.config.",
         )
     if chosen.fit.layout.served.quantization == "fp8":
         yield _warn(
             "quantized-while-loading",
             "model.precision",
-            "Weights are converted to fp8 as they are loaded: check the answers' quality, or use a repository "
+            "Weights are converted to fp8 as they are loaded: check the answers' quality, or use a "
+            "repository "
             "that holds fp8.",
         )
 
@@ -78,7 +78,8 @@ def _batch(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
         yield _warn(
             "batch-of-one",
             "engine.max_num_seqs" if demand.engine.max_num_seqs == 1 else fit.batch_limited_by,
-            f"One sequence at a time ({fit.batch_limited_by}): the GPU is used at a fraction of what it can do.",
+            f"One sequence at a time ({fit.batch_limited_by}): the GPU is used at a fraction of what it "
+            f"can do.",
         )
     pinned = demand.engine.max_num_seqs
     if pinned is not None:
@@ -96,7 +97,8 @@ def _batch(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
         yield _warn(
             "kv-cache-tight",
             "model.max_model_len",
-            f"The KV cache holds {longest:.1f} sequences of max_model_len {demand.max_model_len}: long requests "
+            f"The KV cache holds {longest:.1f} sequences of max_model_len {demand.max_model_len}: long "
+            f"requests "
             "will wait for each other. Lower max_model_len, or use more or larger GPUs.",
         )
 
@@ -115,7 +117,8 @@ def _objectives(demand: Demand, expected: Expected) -> Iterator[PlanWarning]:
             yield _warn(
                 "slo-within-error-band",
                 limit.path,
-                f"Expected {estimate.value:.0f} ms, but up to {estimate.high:.0f} ms within the error band, above "
+                f"Expected {estimate.value:.0f} ms, but up to {estimate.high:.0f} ms within the error "
+                f"band, above "
                 f"{limit.seconds * 1000:.0f} ms. Measure before you promise it.",
             )
 
@@ -129,21 +132,24 @@ def _starts(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
         yield _warn(
             "cold-start-breaks-slo",
             "scaling.scale_to_zero_after",
-            f"The first request after an idle time waits {cold:.0f} s for a cold start, beyond {asked[0].path}. "
+            f"The first request after an idle time waits {cold:.0f} s for a cold start, beyond "
+            f"{asked[0].path}. "
             "Keep a replica: remove scale_to_zero_after and min_replicas: 0.",
         )
     elif scaling.min_replicas == 1 and online and budget < cold:
         yield _warn(
             "cold-start-breaks-availability",
             "slo.availability",
-            f"One lost replica takes {cold:.0f} s to replace; {slo.availability:g} % leaves {budget:.0f} s in 30 "
+            f"One lost replica takes {cold:.0f} s to replace; {slo.availability:g} % leaves {budget:.0f} "
+            f"s in 30 "
             "days. Set scaling.min_replicas to 2.",
         )
     if online and 0 < scaling.min_replicas < scaling.mean_replicas:
         yield _warn(
             "min-below-mean",
             "scaling.min_replicas",
-            f"The mean traffic needs {scaling.mean_replicas} replicas; with {scaling.min_replicas} it queues for a "
+            f"The mean traffic needs {scaling.mean_replicas} replicas; with {scaling.min_replicas} it "
+            f"queues for a "
             f"cold start of {cold:.0f} s first.",
         )
     ramped = demand.args.warm != "auto" or demand.args.scaling.min_replicas is not None
@@ -162,21 +168,31 @@ def _ramps(demand: Demand) -> bool:
     return demand.in_flight is not None or demand.peak_rps > demand.mean_rps
 
 
-def _waste(demand: Demand, outcome: Outcome, chosen: Solution, expected: Expected) -> Iterator[PlanWarning]:
-    if expected.utilisation_at_peak >= IDLE:
+def _waste(demand: Demand, chosen: Solution, expected: Expected, can: Capabilities) -> Iterator[PlanWarning]:
+    """A GPU that was asked for and has little to do, where a cheaper one would meet every demand."""
+    args = demand.args
+    if expected.utilisation_at_peak >= IDLE or args.hardware.nodes is not None:
         return
-    offer = chosen.fit.layout.offer
-    restricted = demand.args.hardware.accelerators is not None or demand.args.hardware.nodes is not None
-    pinned = (
-        demand.engine.tensor_parallel_size is not None or demand.args.hardware.gpus_per_replica is not None
+    engine = {"tensor_parallel_size": None} if demand.engine.tensor_parallel_size is not None else {}
+    free = {"accelerators": None, "gpus_per_replica": None, "instance_type": None}
+    relaxed = args.model_copy(
+        update={
+            "hardware": args.hardware.model_copy(update=free),
+            "engine": args.engine.model_copy(update=engine),
+        }
     )
-    if restricted or pinned or chosen.fit.layout.gpus > 1:
-        yield _warn(
-            "gpu-mostly-idle",
-            "hardware.gpus_per_replica" if chosen.fit.layout.gpus > 1 else "hardware.accelerators",
-            f"{chosen.fit.layout.gpus} x {offer.gpu.id} would be {expected.utilisation_at_peak:.0%} busy at the "
-            "peak. A smaller GPU, or fewer of them, would do.",
-        )
+    better = search(resolve(relaxed), can).best
+    if better is None or better.fleet.hourly_usd > CHEAPER * chosen.fleet.hourly_usd:
+        return
+    found, other = chosen.fit.layout, better.fit.layout
+    yield _warn(
+        "gpu-mostly-idle",
+        "hardware.gpus_per_replica" if found.gpus > other.gpus else "hardware.accelerators",
+        f"{found.gpus} x {found.offer.gpu.id} would be {expected.utilisation_at_peak:.0%} busy at the peak; "
+        f"{other.gpus} x {other.offer.gpu.id} meets every demand at ${better.fleet.hourly_usd:.2f}/h "
+        f"instead of "
+        f"${chosen.fleet.hourly_usd:.2f}/h.",
+    )
 
 
 def _overridden(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
@@ -185,7 +201,8 @@ def _overridden(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
         yield _warn(
             "scale-in-before-cold-start",
             "scaling.scale_in_delay",
-            f"A replica is taken away after {delay.total_seconds():.0f} s but takes {cold:.0f} s to come back. Use "
+            f"A replica is taken away after {delay.total_seconds():.0f} s but takes {cold:.0f} s to come "
+            f"back. Use "
             f"at least {cold:.0f} s.",
         )
     given = demand.args.hardware
@@ -193,7 +210,8 @@ def _overridden(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
         yield _warn(
             "memory-limit-above-request",
             "hardware.memory_limit",
-            "The node may have given the difference to another pod, and then this one is killed. Set both alike.",
+            "The node may have given the difference to another pod, and then this one is killed. Set "
+            "both alike.",
         )
     if demand.args.traffic.shared_prefix_tokens and not demand.engine.enable_prefix_caching:
         yield _warn(
