@@ -101,10 +101,7 @@ class Footprint:
 def default_step_tokens(gpu: Gpu) -> int:
     """Tokens per step as vLLM itself chooses them for a server: 8192 from 70 GiB up unless an A100, else 2048
     (EngineArgs.get_batch_defaults, which measured that more slows an A100 down)."""
-    return _STEP_TOKENS[0 if gpu.cuda_bytes >= MULTIMODAL_BYTES = 4 * GIB
-"""For models that also read images: towers that the sizes leave out (0.4 to 0.7 billion parameters in 16
-bits) and the largest image at the engine's default limit while it profiles."""
-_BIG_GPU_BYTES and not gpu.id.startswith("a100") else 1]
+    return _STEP_TOKENS[0 if gpu.cuda_bytes >= _BIG_GPU_BYTES and not gpu.id.startswith("a100") else 1]
 
 
 def default_most_sequences(gpu: Gpu) -> int:
