@@ -348,13 +348,16 @@ def _false_is_none(value: Any) -> Any:
     return None if value is False else value
 
 
+_FALSE_IS_NONE = BeforeValidator(_false_is_none, json_schema_input_type=AlertArgs | Literal[False] | None)
+
+
 class ObservabilityArgs(BaseModel):
     """Dashboards, alerts and objectives."""
 
     model_config = _CONFIG
     dashboards: bool = True
     """Whether a dashboard is provisioned. Default yes."""
-    alerts: Annotated[AlertArgs | None, BeforeValidator(_false_is_none)] = AlertArgs()
+    alerts: Annotated[AlertArgs | None, _FALSE_IS_NONE] = AlertArgs()
     """Alerts; `false` for none. Default: on."""
 
 

@@ -1,0 +1,104 @@
+"""`lock` writes what a pull request reviews; `lock --check`, for CI, fails only where a review is due."""
+
+from __future__ import annotations
+
+import json
+
+from servingstack import lock
+
+from .conftest import CHAT, DRAFTS, Command, Project
+
+TALL = CHAT | {"hardware": {"accelerators": ["a100-80gb"]}}
+
+
+def test_lock_writes_every_stack_beside_the_environments_file(project: Project, command: Command) -> None:
+    project.write(CHAT, DRAFTS)
+    result = command("lock", "dev", "--json")
+    assert result.code == 0
+    assert result.json()["written"] is True
+    assert {name: item["state"] for name, item in result.json()["stacks"].items()} == {
+        "chat": "absent",
+        "drafts": "absent",
+    }
+    written = lock.read(project.lock)
+    assert written is not None
+    assert list(written.stacks) == ["chat", "drafts"]
+    assert written.stacks["chat"].plan.model_dump(mode="json") == json.loads(
+        command("plan", "dev", "--stack", "chat", "--json").out
+    )
+
+
+def test_writing_it_twice_changes_nothing(project: Project, command: Command) -> None:
+    command("lock", "dev")
+    first = project.lock.read_bytes()
+    assert "the same args" in command("lock", "dev").out
+    assert project.lock.read_bytes() == first
+
+
+def test_check_passes_on_a_current_lock_and_writes_nothing(project: Project, command: Command) -> None:
+    command("lock", "dev")
+    before = project.lock.stat().st_mtime_ns
+    result = command("lock", "dev", "--check")
+    assert result.code == 0
+    assert result.out.startswith("current:")
+    assert project.lock.stat().st_mtime_ns == before
+
+
+def test_check_fails_on_an_absent_lock(project: Project, command: Command) -> None:
+    result = command("lock", "dev", "--check", "--json")
+    assert result.code == 2
+    assert result.error()["violations"][0]["path"] == "plan.dev.lock.json: chat"
+    assert not project.lock.exists()
+
+
+def test_check_fails_on_changed_args_and_names_the_decisions_that_change(
+    project: Project, command: Command
+) -> None:
+    command("lock", "dev")
+    project.write(TALL)
+    result = command("lock", "dev", "--check")
+    assert result.code == 2
+    assert "architecture.accelerator: l4 => a100-80gb" in result.err
+    assert "servingstack lock" in result.err
+
+
+def test_check_fails_on_changed_args_that_change_no_decision(project: Project, command: Command) -> None:
+    command("lock", "dev")
+    project.write(CHAT | {"rollout": {}})
+    assert command("lock", "dev", "--check").code == 2
+
+
+def test_check_fails_on_a_locked_stack_that_is_gone(project: Project, command: Command) -> None:
+    project.write(CHAT, DRAFTS)
+    command("lock", "dev")
+    project.write(CHAT)
+    result = command("lock", "dev", "--check")
+    assert result.code == 2
+    assert "plan.dev.lock.json: drafts" in result.err
+
+
+def test_check_passes_and_tells_where_a_newer_release_would_decide_otherwise(
+    project: Project, command: Command
+) -> None:
+    command("lock", "dev")
+    content = json.loads(project.lock.read_text())
+    content["stacks"]["chat"]["plan"]["batching"]["max_num_seqs"] = 7
+    project.lock.write_text(json.dumps(content))
+    result = command("lock", "dev", "--check")
+    assert result.code == 0
+    assert "batching.max_num_seqs: 7 => " in result.out
+
+
+def test_a_lock_of_a_file_stands_beside_that_file(project: Project, command: Command) -> None:
+    path = project.root / "one.yaml"
+    path.write_text(json.dumps(CHAT))
+    assert command("lock", "--file", str(path)).code == 0
+    assert (project.root / "one.lock.json").is_file()
+
+
+def test_a_broken_lock_file_is_exit_2_for_every_command(project: Project, command: Command) -> None:
+    project.lock.write_text("<<<<<<< ours\n")
+    for name in ("plan", "preview", "lock"):
+        result = command(name, "dev")
+        assert result.code == 2
+        assert "plan.dev.lock.json line 1" in result.err

@@ -1,0 +1,172 @@
+"""`preview` shows what a deployment registers, without engine or credentials; `--diff` what changes."""
+
+from __future__ import annotations
+
+import json
+
+import pulumi
+import pytest
+
+from servingstack.cli.graph import Resource, record
+
+from .conftest import CHAT, DRAFTS, Command, Project
+
+TALL = CHAT | {"hardware": {"accelerators": ["a100-80gb"]}}
+
+
+def test_preview_json_is_the_plan_and_every_resource_with_its_parent_and_inputs(
+    project: Project, command: Command
+) -> None:
+    shown = command("preview", "dev", "--json").json()["stacks"]["chat"]
+    assert set(shown) == {"plan", "resources"}
+    assert shown["plan"]["name"] == "chat"
+    resources = {item["name"]: item for item in shown["resources"]}
+    assert set(shown["resources"][0]) == {"type", "name", "parent", "inputs"}
+    top = shown["resources"][0]
+    assert (top["type"], top["parent"]) == ("servingstack:index:ServingStack", None)
+    assert top["inputs"]["gpu"] == shown["plan"]["architecture"]["accelerator"]
+    assert all(item["parent"] in resources for item in shown["resources"][1:])
+    kinds = {item["type"] for item in shown["resources"]}
+    assert {"kubernetes:apps/v1:Deployment", "kubernetes:keda.sh/v1alpha1:ScaledObject"} <= kinds
+    deployment = resources["chat-kubernetes-deployment"]["inputs"]
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    assert container["image"] == shown["plan"]["container"]["image"]
+    assert isinstance(container["ports"][0]["containerPort"], int)
+
+
+def test_two_previews_of_the_same_input_are_the_same_text(project: Project, command: Command) -> None:
+    assert command("preview", "dev", "--json").out == command("preview", "dev", "--json").out
+
+
+def test_one_file_with_one_stack_gives_one_object(command: Command, project: Project) -> None:
+    path = project.root / "one.yaml"
+    path.write_text(json.dumps(CHAT))
+    assert set(command("preview", "--file", str(path), "--json").json()) == {"plan", "resources"}
+
+
+def test_what_comes_from_config_is_masked_and_what_comes_from_another_stack_is_null(
+    project: Project, command: Command
+) -> None:
+    existing = {
+        "kubeconfig": {"config": "kubeconfig"},
+        "context": {"stack": "org/net/prod", "output": "context"},
+    }
+    project.write(CHAT | {"existing": existing})
+    resources = command("preview", "dev", "--json").json()["stacks"]["chat"]["resources"]
+    provider = next(item for item in resources if item["type"] == "pulumi:providers:kubernetes")
+    assert provider["inputs"]["kubeconfig"] == "[secret]"
+    assert provider["inputs"]["context"] is None
+
+
+def test_the_printed_tree_has_every_resource_below_its_parent_and_cuts_long_texts(
+    project: Project, command: Command
+) -> None:
+    result = command("preview", "dev")
+    assert result.code == 0
+    lines = result.out.splitlines()
+    start = next(index for index, line in enumerate(lines) if line.startswith("Resources of chat ("))
+    assert lines[start + 1].startswith("chat  servingstack:index:ServingStack")
+    assert any("├── chat-kubernetes-deployment  kubernetes:apps/v1:Deployment" in line for line in lines)
+    assert any("haproxy.cfg: " in line and "characters)" in line for line in lines)
+    assert result.out.index("Architecture") < result.out.index("Resources of chat")
+
+
+def test_the_locked_plan_is_what_a_preview_shows_while_it_matches(project: Project, command: Command) -> None:
+    assert command("lock", "dev").code == 0
+    content = json.loads(project.lock.read_text())
+    content["stacks"]["chat"]["plan"]["batching"]["max_num_seqs"] = 7
+    project.lock.write_text(json.dumps(content))
+    shown = command("preview", "dev", "--json").json()["stacks"]["chat"]
+    assert shown["plan"]["batching"]["max_num_seqs"] == 7
+    assert shown["resources"][0]["inputs"]["max_num_seqs"] == 7
+    text = command("preview", "dev").out
+    assert "this release would decide otherwise" in text
+    assert "batching.max_num_seqs: 7 => " in text
+
+
+def test_a_stale_lock_is_named_with_the_fields_that_change(project: Project, command: Command) -> None:
+    command("lock", "dev")
+    project.write(TALL)
+    text = command("preview", "dev").out
+    assert "Lock: STALE" in text
+    assert "architecture.accelerator: l4 => a100-80gb" in text
+
+
+def test_diff_shows_decisions_cost_and_resources_that_change_since_a_ref(
+    project: Project, command: Command
+) -> None:
+    project.commit()
+    project.write(TALL | {"observability": {"dashboards": False}}, DRAFTS)
+    shown = command("preview", "dev", "--diff", "HEAD", "--json").json()["stacks"]
+    chat, drafts = shown["chat"]["diff"], shown["drafts"]["diff"]
+    assert chat["ref"] == "HEAD"
+    assert {"path": "gpu", "before": "l4", "after": "a100-80gb"} in chat["decision"]
+    money = chat["monthly_usd"]
+    assert money["after"] > money["before"] > 0
+    assert money["change"] == pytest.approx(money["after"] - money["before"], abs=0.02)
+    assert [item["name"] for item in chat["resources"]["removed"]] == ["chat-kubernetes-dashboard"]
+    changed = {item["name"]: item["fields"] for item in chat["resources"]["changed"]}
+    assert {"path": "gpu", "before": "l4", "after": "a100-80gb"} in changed["chat"]
+    assert drafts["monthly_usd"]["before"] == 0
+    assert drafts["resources"]["removed"] == []
+    assert len(drafts["resources"]["added"]) == len(shown["drafts"]["resources"])
+
+
+def test_diff_in_words_ends_with_the_change_of_the_monthly_cost(project: Project, command: Command) -> None:
+    project.write(CHAT, DRAFTS)
+    project.commit()
+    project.write(TALL)
+    text = command("preview", "dev", "--diff", "HEAD").out
+    changes = text[text.index("Changes since HEAD") :]
+    assert "gpu: l4 => a100-80gb" in changes
+    assert "~ chat-kubernetes-deployment" in changes
+    assert "drafts: removed" in changes
+    assert changes.splitlines()[-1].startswith("Cost a month: +$")
+    listed = command("preview", "dev", "--diff", "HEAD", "--json").json()
+    assert listed["removed_stacks"] == ["drafts"]
+
+
+def test_nothing_changes_against_the_same_files(project: Project, command: Command) -> None:
+    project.commit()
+    text = command("preview", "dev", "--diff", "HEAD").out
+    assert "chat: no change" in text
+    assert "Cost a month: $0.00" in text
+
+
+def test_a_ref_from_before_the_environment_existed_has_no_stacks(project: Project, command: Command) -> None:
+    (project.root / "stacks" / "Pulumi.dev.yaml").unlink()
+    project.commit()
+    project.write(CHAT)
+    assert command("preview", "dev", "--diff", "HEAD", "--json").json()["stacks"]["chat"]["diff"][
+        "resources"
+    ]["added"]
+
+
+def test_the_lock_at_the_ref_is_what_was_deployed_then(project: Project, command: Command) -> None:
+    command("lock", "dev")
+    content = json.loads(project.lock.read_text())
+    content["stacks"]["chat"]["plan"]["architecture"]["accelerator"] = "t4"
+    project.lock.write_text(json.dumps(content))
+    project.commit()
+    command("lock", "dev")
+    decision = command("preview", "dev", "--diff", "HEAD", "--json").json()["stacks"]["chat"]["diff"][
+        "decision"
+    ]
+    assert {"path": "gpu", "before": "t4", "after": "l4"} in decision
+
+
+def test_unknown_secret_and_plain_values_are_told_apart() -> None:
+    class Thing(pulumi.CustomResource):
+        def __init__(self, name: str, inputs: dict[str, object]) -> None:
+            super().__init__("test:index:Thing", name, dict(inputs))
+
+    def program() -> None:
+        first = Thing("first", {"plain": 2.5, "whole": 3, "items": [1, {"b": 1, "a": True}]})
+        Thing("second", {"id_of_first": first.id, "secret": pulumi.Output.secret("hunter2"), "none": None})
+
+    first, second = record(program)
+    assert first == Resource(
+        "test:index:Thing", "first", None, {"items": [1, {"a": True, "b": 1}], "plain": 2.5, "whole": 3}
+    )
+    assert second.inputs["id_of_first"] is None
+    assert second.inputs["secret"] == "[secret]"
