@@ -14,18 +14,29 @@ def normal(expression: str) -> str:
     return " ".join(promql_parser.parse(expression).prettify().split())
 
 
-def selectors(expression: str) -> list[dict[str, str]]:
-    """Every selector: its metric as `__name__`, and the values of its matchers."""
-    found: list[dict[str, str]] = []
+def _vectors(expression: str) -> list[Any]:
+    found: list[Any] = []
 
     def visit(node: Any) -> None:
         vector = node.vector_selector if isinstance(node, promql_parser.MatrixSelector) else node
         if isinstance(vector, promql_parser.VectorSelector):
-            matchers = {matcher.name: matcher.value for matcher in vector.matchers.matchers}
-            found.append({"__name__": vector.name} | matchers)
+            found.append(vector)
 
     promql_parser.walk(promql_parser.parse(expression), visit)
     return found
+
+
+def selectors(expression: str) -> list[dict[str, str]]:
+    """Every selector: its metric as `__name__`, and the values of its matchers."""
+    return [
+        {"__name__": vector.name} | {matcher.name: matcher.value for matcher in vector.matchers.matchers}
+        for vector in _vectors(expression)
+    ]
+
+
+def selector_queries(expression: str) -> list[str]:
+    """Every selector, as a query of its own."""
+    return [vector.prettify() for vector in _vectors(expression)]
 
 
 def expressions(monitoring: Monitoring) -> dict[str, str]:

@@ -25,7 +25,7 @@ def test_availability_is_always_promised_and_measured_in_the_front_door() -> Non
     short = next(rule for rule in monitoring.recording_rules if rule.labels.get("sloth_window") == "5m")
     bad, total = {frozenset(found.items()): found for found in selectors(short.expression)}.values()
     assert bad == total | {"code": "5xx"}
-    assert (total["job"], total["proxy"]) == ("chat", "serving")
+    assert (total["job"], total["proxy"]) == ("chat", "engine")
 
 
 @pytest.mark.parametrize(

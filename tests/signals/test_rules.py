@@ -14,7 +14,7 @@ from servingstack.plan import ServingPlan
 
 DOOR = 'namespace="serving",job="chat",pod="chat-door-1"'
 ENGINES = [f'namespace="serving",job="chat-engine",pod="chat-engine-{number}"' for number in (1, 2)]
-FRONT, BACK, BUSY = (f'{DOOR},proxy="{proxy}"' for proxy in ("serving", "engine", "busy"))
+BACK, BUSY = (f'{DOOR},proxy="{proxy}"' for proxy in ("engine", "busy"))
 SCALER = 'exported_namespace="serving",scaledObject="chat-scaler"'
 FOREVER = 60
 """Minutes of every series. Longer windows see no more than this, and a ratio over them is the same."""
@@ -24,9 +24,9 @@ def good_series() -> dict[str, str]:
     """Two replicas under 600 requests a minute, one in ten thousand of them a server error."""
     found = {
         f"up{{{DOOR}}}": f"1x{FOREVER}",
-        f"haproxy_frontend_http_requests_total{{{FRONT}}}": f"0+600x{FOREVER}",
-        f'haproxy_frontend_http_responses_total{{{FRONT},code="2xx"}}': f"0+600x{FOREVER}",
-        f'haproxy_frontend_http_responses_total{{{FRONT},code="5xx"}}': f"0+0.06x{FOREVER}",
+        f"haproxy_backend_http_requests_total{{{BACK}}}": f"0+600x{FOREVER}",
+        f'haproxy_backend_http_responses_total{{{BACK},code="2xx"}}': f"0+600x{FOREVER}",
+        f'haproxy_backend_http_responses_total{{{BACK},code="5xx"}}': f"0+0.06x{FOREVER}",
         f"haproxy_backend_http_requests_total{{{BUSY}}}": f"0+1x{FOREVER}",
         f"haproxy_backend_current_queue{{{BACK}}}": f"3x{FOREVER}",
         f"haproxy_backend_current_sessions{{{BACK}}}": f"40x{FOREVER}",
@@ -65,7 +65,7 @@ def series(**changes: str | None) -> dict[str, str]:
 
 def errors(values: str) -> dict[str, str]:
     """Good series with other server errors."""
-    selector = f'haproxy_frontend_http_responses_total{{{FRONT},code="5xx"}}'
+    selector = f'haproxy_backend_http_responses_total{{{BACK},code="5xx"}}'
     return good_series() | {selector: values}
 
 
@@ -113,7 +113,7 @@ CASES: dict[str, tuple[dict[str, str], dict[int, set[str]]]] = {
         {30: set()},
     ),
     "the queue is full": (
-        series(haproxy_backend_http_requests_total=f"0+60x{FOREVER}"),
+        good_series() | {f"haproxy_backend_http_requests_total{{{BUSY}}}": f"0+60x{FOREVER}"},
         {30: {"ServingQueueFull page"}},
     ),
     "requests are thrown out of the cache": (
@@ -176,8 +176,9 @@ def test_each_alert_fires_on_its_own_series_and_on_no_other(plan: ServingPlan, t
 def test_a_stack_at_zero_wakes_no_one_until_a_start_takes_too_long(tmp_path: Path) -> None:
     plan = sample_plan(scaling={"min_replicas": 0, "scale_to_zero_after_s": 600, "hold_s": 240})
     idle = NO_ENGINE | {
-        f"haproxy_frontend_http_requests_total{{{FRONT}}}": f"0x20 0+600x{FOREVER}",
-        f'haproxy_frontend_http_responses_total{{{FRONT},code="5xx"}}': f"0x{FOREVER}",
+        f"haproxy_backend_http_requests_total{{{BACK}}}": f"0x20 0+600x{FOREVER}",
+        f'haproxy_backend_http_responses_total{{{BACK},code="5xx"}}': f"0x{FOREVER}",
+        f"haproxy_backend_http_requests_total{{{BUSY}}}": f"0x{FOREVER}",
     }
     _run(plan, tmp_path, {"asleep": (idle, {15: set(), 25: set(), 45: {"ServingNoReadyReplica page"}})})
 

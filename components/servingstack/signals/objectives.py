@@ -1,7 +1,8 @@
 """Objectives: what was promised, on counters that exist.
 
-Availability is measured where clients are, in the front door: every answer of class 5xx is bad, a full
-queue's 429 is not (it says "later", and has a panel and an alert of its own). Latency objectives are measured
+Availability is measured where clients are, in the front door: of the requests that it lets pass to the
+replicas, every answer of class 5xx is bad, the proxy's own 503 and 504 included. A full queue's 429 is not in
+it: it says "later", and has a panel and an alert of its own. Latency objectives are measured
 in the engine, since HAProxy's exporter has averages and no histogram: the share of requests at or under the
 threshold.
 
@@ -19,7 +20,7 @@ from servingstack.engines.signal import Counts
 from servingstack.errors import InvalidInput, Violation
 from servingstack.plan import Monitoring, Objective, PlanWarning
 from servingstack.signals.burn_rates import PERIOD_DAYS, ServiceLevel
-from servingstack.signals.scope import DOOR_RESPONSES, FRONTEND
+from servingstack.signals.scope import BACKEND, BACKEND_RESPONSES
 from servingstack.signals.stack import Stack
 from servingstack.units import format_duration
 
@@ -74,8 +75,8 @@ def service_level(stack: Stack, objective: Objective) -> ServiceLevel:
 
 def _counts(stack: Stack, objective: Objective) -> Counts:
     if objective.histogram_edge_s is None:
-        every = stack.scope.door(DOOR_RESPONSES, FRONTEND)
-        bad = stack.scope.door(DOOR_RESPONSES, FRONTEND, ',code="5xx"')
+        every = stack.scope.door(BACKEND_RESPONSES, BACKEND)
+        bad = stack.scope.door(BACKEND_RESPONSES, BACKEND, ',code="5xx"')
         return Counts(total=f"sum(rate({every}[$window]))", bad=f"sum(rate({bad}[$window]))")
     kind = objective.id.split("_")[0]
     return stack.tables.objective_counts(kind, objective.histogram_edge_s, stack.engine_version)

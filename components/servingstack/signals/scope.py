@@ -11,8 +11,9 @@ Traps:
   `honorLabels: true` for them shows empty GPU panels.
 - HAProxy's exporter counts responses by class (`4xx`), not by code. A full queue therefore answers from a
   backend of its own, whose requests are the 429s.
-- HAProxy counts an idle keep-alive connection as a frontend session, so sessions of the frontend say nothing
-  about load; those of the backend are requests.
+- HAProxy's frontend counts idle connections as sessions, and a load balancer's health checks and requests
+  without the key as requests, some of them as 5xx. So all is counted at the backends: `engine` has what may
+  pass, from the hold to the answer, `busy` has the 429s.
 """
 
 from __future__ import annotations
@@ -20,16 +21,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-FRONTEND = "serving"
-"""HAProxy's frontend: every request of a client, and nothing else, passes it."""
 BACKEND = "engine"
 """HAProxy's backend of replicas."""
 BUSY_BACKEND = "busy"
 """HAProxy's backend that answers 429 when the queue is full."""
+ALL_BACKENDS = f"{BACKEND}|{BUSY_BACKEND}"
 
-# As HAProxy 2.6.12's own exporter writes them; a test asks a running HAProxy for each.
-DOOR_RESPONSES = "haproxy_frontend_http_responses_total"
-DOOR_REQUESTS = "haproxy_frontend_http_requests_total"
+# As the exporters of HAProxy 2.6 and 2.8 write them; a test asks a running HAProxy for each.
+BACKEND_RESPONSES = "haproxy_backend_http_responses_total"
+BACKEND_RESPONSE_ERRORS = "haproxy_backend_response_errors_total"
 BACKEND_REQUESTS = "haproxy_backend_http_requests_total"
 BACKEND_SESSIONS = "haproxy_backend_current_sessions"
 BACKEND_QUEUE = "haproxy_backend_current_queue"
@@ -98,5 +98,7 @@ class Scope:
         return f'{HELD}{{namespace="{self.namespace}",job="{self.door_job}"}}'
 
     def door(self, metric: str, proxy: str, more: str = "") -> str:
-        """A selector of the front door's series: `more` are further matchers, with a comma before."""
-        return f'{metric}{{namespace="{self.namespace}",job="{self.door_job}",proxy="{proxy}"{more}}}'
+        """A selector of the front door's series of one backend, or of several with a bar between; `more` are
+        further matchers, with a comma before."""
+        which = f'proxy{"=~" if "|" in proxy else "="}"{proxy}"'
+        return f'{metric}{{namespace="{self.namespace}",job="{self.door_job}",{which}{more}}}'

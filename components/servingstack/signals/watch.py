@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from servingstack.plan import Signal, Unavailable
 from servingstack.signals import scope as s
-from servingstack.signals.scope import BACKEND, BUSY_BACKEND, FRONTEND, Scope
+from servingstack.signals.scope import ALL_BACKENDS, BACKEND, BUSY_BACKEND, Scope
 from servingstack.signals.stack import Stack
 
 RANGE = "5m"
@@ -92,8 +92,8 @@ def rejected_share(scope: Scope) -> str:
 
 
 def request_rate(scope: Scope) -> str:
-    """Requests of clients per second."""
-    return f"sum(rate({scope.door(s.DOOR_REQUESTS, FRONTEND)}[{RANGE}]))"
+    """Requests of clients per second, refused ones included."""
+    return f"sum(rate({scope.door(s.BACKEND_REQUESTS, ALL_BACKENDS)}[{RANGE}]))"
 
 
 def _from_engine(stack: Stack) -> list[Signal]:
@@ -104,8 +104,9 @@ def _from_engine(stack: Stack) -> list[Signal]:
 
 
 def _from_door(scope: Scope) -> list[Signal]:
-    every, bad = scope.door(s.DOOR_RESPONSES, FRONTEND), scope.door(s.DOOR_RESPONSES, FRONTEND, ',code="5xx"')
+    every, bad = (scope.door(s.BACKEND_RESPONSES, BACKEND, more) for more in ("", ',code="5xx"'))
     errors = f"sum(rate({bad}[{RANGE}]))\n/\n(sum(rate({every}[{RANGE}])) > 0)"
+    broken = f"sum(rate({scope.door(s.BACKEND_RESPONSE_ERRORS, BACKEND)}[{RANGE}]))"
     wait = f"max({scope.door(s.BACKEND_QUEUE_TIME, BACKEND)})"
     return [
         Signal(id="requests_per_second", title="Requests", unit="reqps", query=request_rate(scope)),
@@ -113,6 +114,7 @@ def _from_door(scope: Scope) -> list[Signal]:
         Signal(
             id="rejected_share", title="Refused, queue full (429)", unit="ratio", query=rejected_share(scope)
         ),
+        Signal(id="broken_answers", title="Answers cut off", unit="reqps", query=broken),
         Signal(id="front_door_wait", title="Mean wait in the front door", unit="s", query=wait),
     ]
 
@@ -122,7 +124,7 @@ def _queue(stack: Stack) -> list[Signal]:
     depth = " + ".join(parts.values())
     found = [Signal(id=QUEUE_DEPTH, title="Queue depth", unit="count", query=depth, queries=parts)]
     if stack.scaling.min_replicas == 0:
-        in_flight = f"sum({stack.scope.door(s.BACKEND_SESSIONS, BACKEND)}) + sum({stack.scope.held})"
+        in_flight = f"sum({stack.scope.door(s.BACKEND_SESSIONS, BACKEND)})"
         activity = f"{in_flight} + {request_rate(stack.scope)}"
         found.append(Signal(id=ACTIVITY, title="Activity", unit="count", query=activity))
     return found

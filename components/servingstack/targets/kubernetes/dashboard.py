@@ -136,9 +136,16 @@ def _objectives(view: _Plan) -> list[Panel]:
             "Server errors and refused requests",
             "ratio",
             view.series("error_rate", "rejected_share"),
-            "At the front door, of all requests. Line: what the availability objective allows.",
+            "At the front door. Line: what the availability objective allows.",
             limits=[1 - view.plan.monitoring.objectives[0].percent / 100],
             alerts=["ServingQueueFull", "ServingNoReadyReplica", "ServingFrontDoorDown"],
+        ),
+        Panel(
+            "Broken answers",
+            "reqps",
+            view.series("broken_answers"),
+            "Broken off by a replica, or cut because they took too long in total. A stream among them began "
+            "as a 200, which no error rate sees.",
         ),
     ]
 
