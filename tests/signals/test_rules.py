@@ -12,6 +12,7 @@ from tests.signals.prom import promtool, rule_file, rule_test
 
 from servingstack.plan import ServingPlan
 
+RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 DOOR = 'namespace="serving",job="chat",pod="chat-door-1"'
 ENGINES = [f'namespace="serving",job="chat-engine",pod="chat-engine-{number}"' for number in (1, 2)]
 BACK, BUSY = (f'{DOOR},proxy="{proxy}"' for proxy in ("engine", "busy"))
@@ -203,6 +204,12 @@ def test_every_alert_says_what_to_do(plan: ServingPlan, field: str) -> None:
         assert alert.severity in ("page", "ticket")
         assert alert.runbook_url.startswith("https://servingstack.dev/runbooks/")
         assert alert.labels == {"namespace": "serving", "stack": "chat"}
+
+
+def test_every_runbook_is_written() -> None:
+    asked = DOCUMENT | {"slo": {"ttft_p95": "500ms", "tpot_p95": "50ms", "latency_p99": "30s"}}
+    slugs = {alert.runbook_url.rsplit("/", 1)[1] for alert in sample_plan(asked).monitoring.alerts}
+    assert slugs == {page.stem for page in RUNBOOKS.glob("*.md")}
 
 
 def test_no_alert_is_on_the_memory_that_the_engine_takes_by_design(plan: ServingPlan) -> None:
