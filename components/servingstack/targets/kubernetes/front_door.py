@@ -1,25 +1,26 @@
-"""The front door: HAProxy before the replicas. It bounds time and queue, keeps paths closed and checks the API key.
+"""The front door: HAProxy before the replicas. It bounds time and queue, keeps paths closed, checks the key.
 
 What holds each limit, tried on HAProxy 2.6 and 2.8 (`tests/targets/kubernetes/test_front_door_live.py`):
 
-- `request_s`: `timeout server`. It starts when a replica takes the request, and is at once the whole time of an
-  unstreamed request (504), the time to first byte (504) and the idle gap of a stream (cut).
-- `stream_s`: no timeout of HAProxy bounds a response that keeps flowing, so a Lua filter looks at the clock with each
-  piece and cuts. Counted from when the request leaves for the replicas, the wait in the queue included.
+- `request_s`: `timeout server`. It starts when a replica takes the request, and is at once the whole time of
+  an unstreamed request (504), the time to first byte (504) and the idle gap of a stream (cut).
+- `stream_s`: no timeout of HAProxy bounds a response that keeps flowing, so a Lua filter looks at the clock
+  with each piece and cuts. Counted from when the request leaves for the replicas, the queue included.
 - `queue_s`: `timeout queue`, answered 503. A queue that is full is answered 429 at once.
-- `hold_s`: a Lua action, answered 503. Without it HAProxy answers 503 at once when no replica is up. A client that leaves
-  while it is held is noticed at once by 2.6 and only now and then by 2.8; the replica then sees a request that is
-  broken off, or none.
+- `hold_s`: a Lua action, answered 503. Without it HAProxy answers 503 at once when no replica is up. A client
+  that leaves while it is held is noticed at once by 2.6 and only now and then by 2.8; the replica then sees a
+  request that is broken off, or none.
 
 Every 429 and 503 carries Retry-After; every refusal is JSON in the shape of OpenAI's errors.
 
 Traps:
-- HAProxy's resolver knows no search list and keeps slots, not names: full name, one slot per replica there can be.
-- A connection that idles is a session of the frontend, and the health checks of a load balancer are its requests (2xx).
-  So load, activity and availability are counted at the backends: `engine`, which has what may pass, from the hold to the
-  answer, 503 and 504 included; `busy`, the 429s. What is held is also told on `HELD_PATH`.
-- A stream that is cut was a 200 before. In total too long: `haproxy_backend_response_errors_total`; too long silent: no
-  counter of HAProxy shows it.
+- HAProxy's resolver knows no search list and keeps slots, not names: full name, a slot per possible replica.
+- A connection that idles is a session of the frontend, and refused requests and a load balancer's health
+  checks are requests of it. So load, activity and availability are counted at the backends: `engine` has what
+  may pass, from the hold to the answer, 503 and 504 included; `busy` has the 429s. What is held is also
+  told on `HELD_PATH`.
+- A stream that is cut was a 200 before. Too long in total: `haproxy_backend_response_errors_total`. Silent
+  for too long: no counter of HAProxy shows it.
 - Each door knows its own share only: limits per replica and of the queue are divided by the number of doors.
 - A path is compared as it is written, so `/v1/../metrics` and `/v1/%63ompletions` are closed like any other.
 - The listeners are IPv4.
@@ -35,8 +36,9 @@ from typing import Any
 from servingstack.plan import FrontDoor, ServingPlan
 
 IMAGE = "haproxy:2.8.29@sha256:76e67f835631cf03eec13f1ca6e9568c8b3d3530f5232aa7e69a81083fe26031"
-"""Official image, 2.8 (supported until Q2 2028, `haproxy -vv`), with Lua 5.3, OpenSSL and the Prometheus exporter built
-in; docker-library/repo-info, repos/haproxy/remote/2.8.29.md at 0ed0a0ed36758e850c095b6380c2517baff81896."""
+"""Official image of 2.8 (supported until Q2 2028, says `haproxy -vv`), with Lua, OpenSSL and the Prometheus
+exporter built in; docker-library/repo-info, repos/haproxy/remote/2.8.29.md at
+0ed0a0ed36758e850c095b6380c2517baff81896."""
 USER_ID = 99
 """The image's `haproxy` user (same file: `useradd --uid 99`)."""
 CONFIG_DIR = "/usr/local/etc/haproxy"
@@ -50,8 +52,8 @@ CONNECT_S = 2
 HEADERS_S = 10
 """For a client to send its headers, and its body up to one buffer."""
 KEEP_ALIVE_S = 75
-"""Longer than the 60 s that load balancers keep an idle connection (AWS ALB's `idle_timeout.timeout_seconds` default),
-so that they, and not we, close it."""
+"""Longer than the 60 s that AWS' load balancer keeps an idle connection (`idle_timeout.timeout_seconds`), so
+that it, and not we, closes it."""
 CHECK_INTERVAL_S = 2
 CHECK_TIMEOUT_S = 5
 """An engine that is busy answers late; the kubelet's readiness is the stricter judge."""
@@ -65,7 +67,11 @@ _RESOLVE_HOLD = "5m"
 
 _ERRORS: dict[int, tuple[str, str, str]] = {
     400: ("invalid_request_error", "bad_request", "The request is not valid HTTP, or its body is too large."),
-    401: ("invalid_request_error", "invalid_api_key", "Missing or wrong API key: send Authorization: Bearer <key>."),
+    401: (
+        "invalid_request_error",
+        "invalid_api_key",
+        "Wrong or no API key. Send Authorization: Bearer <key>.",
+    ),
     404: ("invalid_request_error", "not_found", "There is no such path here."),
     405: ("invalid_request_error", "method_not_allowed", "Use GET or POST."),
     408: ("invalid_request_error", "request_incomplete", "The request did not arrive in time."),
@@ -98,7 +104,8 @@ def haproxy_config(plan: ServingPlan, *, nameserver: str | None = None) -> str:
         _busy(),
         _stats(door),
     )
-    return "\n\n".join("\n".join((head, *(f"    {line}" for line in lines))) for head, lines in sections) + "\n"
+    texts = ("\n".join((head, *(f"    {line}" for line in lines))) for head, lines in sections)
+    return "\n\n".join(texts) + "\n"
 
 
 def hold_lua(plan: ServingPlan) -> str:
@@ -107,13 +114,14 @@ def hold_lua(plan: ServingPlan) -> str:
     hold = plan.scaling.hold_s
     limits = {
         "HOLD_S": 0 if hold is None else hold,
-        "MAX_HELD": _share(door.max_queue, door),
         "REQUEST_S": plan.timeouts.request_s,
         "STREAM_S": plan.timeouts.stream_s,
         "MAX_BODY_BYTES": door.max_body_bytes,
     }
     head = "".join(f"local {name} = {value}\n" for name, value in limits.items())
-    return head + "\n" + resources.files(__package__).joinpath("front_door.lua").read_text(encoding="utf-8")
+    return f"{head}\n" + resources.files("servingstack.targets.kubernetes").joinpath(
+        "front_door.lua"
+    ).read_text(encoding="utf-8")
 
 
 def engine_host(plan: ServingPlan) -> str:
@@ -125,7 +133,7 @@ def engine_host(plan: ServingPlan) -> str:
 
 
 def drain_s(plan: ServingPlan) -> int:
-    """How long a stopping door keeps what it has taken: the planned drain, or a held request and its answer."""
+    """How long a stopping door keeps what it has taken: the planned drain, or one held request."""
     hold = plan.scaling.hold_s
     return max(plan.timeouts.drain_s, plan.timeouts.request_s + (0 if hold is None else hold))
 
@@ -146,7 +154,7 @@ def _slots(plan: ServingPlan) -> int:
 
 
 def _max_connections(plan: ServingPlan, door: FrontDoor) -> int:
-    """In flight, queued, held, and as many connections that idle: beyond it the kernel's backlog would hide a queue."""
+    """In flight, queued, held, and as many that idle: beyond it the kernel's backlog would hide a queue."""
     flying = _share(door.max_concurrent, door) * _slots(plan)
     return 2 * (flying + 2 * _share(door.max_queue, door)) + 256
 
@@ -174,7 +182,7 @@ def _defaults(plan: ServingPlan) -> _Section:
         "option http-no-delay",
         "# A new connection per request: an engine that closes an idle one under us would cost a 502.",
         "option http-server-close",
-        "# A client that left takes its place in the queue with it. Here, since the frontend must look for it too.",
+        "# A client that left takes its place in the queue with it. Here, for the frontend must look too.",
         "option abortonclose",
         "# Only what was never sent is tried again, on another replica.",
         "retries 2",
@@ -289,14 +297,14 @@ def _stats(door: FrontDoor) -> _Section:
     ]
 
 
-# ---- fragments of the Deployment --------------------------------------------------------------------------------
+# ---- fragments of the Deployment ----------------------------------------------------------------------
 
 
 def door_container(plan: ServingPlan) -> dict[str, Any]:
     """The container of a door, for a pod whose volume `config` holds `config_files`.
 
-    Ready does not ask for a replica: without one, callers must get a 503 that says when to come back, and be counted.
-    The image's stop signal is SIGUSR1, which drains."""
+    Ready does not ask for a replica: without one, callers must get a 503 that says when to come back, and be
+    counted. The image's stop signal is SIGUSR1, which drains."""
     door = _door(plan)
     return {
         "name": "front-door",
@@ -335,8 +343,8 @@ def termination_grace_s(plan: ServingPlan) -> int:
 
 
 def resources_of_door(plan: ServingPlan) -> dict[str, dict[str, str]]:
-    """Two buffers of 16 KiB and their bookkeeping for each connection, on both sides: 64 KiB. No CPU limit, it would
-    delay tokens; more threads than two are never used."""
+    """Two buffers of 16 KiB and their bookkeeping for each connection, on both sides: 64 KiB. No CPU limit:
+    it would delay tokens, and two threads bound it."""
     memory = 64 + math.ceil(_max_connections(plan, _door(plan)) * 64 / 1024)
     return {
         "requests": {"cpu": "250m", "memory": f"{memory}Mi", "ephemeral-storage": "64Mi"},
