@@ -23,8 +23,8 @@ from .memory import (
     Footprint,
     Share,
     default_most_sequences,
-    default_step_tokens,
     footprint,
+    roomy_step_tokens,
     weights_total,
 )
 from .performance import Speed, Wiring, speed
@@ -119,18 +119,20 @@ def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> La
 def _share(demand: Demand, offer: Offer, served: Served, split: tuple[int, int]) -> Share:
     engine = demand.engine
     utilization, step_tokens = engine.gpu_memory_utilization, engine.max_num_batched_tokens
-    if step_tokens is None:
-        step_tokens = default_step_tokens(offer.gpu)
-        if not engine.enable_chunked_prefill:  # then a step must hold a whole prompt
-            step_tokens = max(step_tokens, demand.max_model_len)
-    return Share(
+    share = Share(
         tp=split[0],
         pp=split[1],
         kv_bytes=kv_dtype_bytes(engine.kv_cache_dtype, served),
         utilization=GPU_MEMORY_UTILIZATION if utilization is None else utilization,
-        step_tokens=step_tokens,
+        step_tokens=0 if step_tokens is None else step_tokens,
         weight_scale=demand.weight_scale,
     )
+    if step_tokens is not None:
+        return share
+    step_tokens = roomy_step_tokens(demand.model, offer.gpu, served, share)
+    if not engine.enable_chunked_prefill:  # then a step must hold a whole prompt
+        step_tokens = max(step_tokens, demand.max_model_len)
+    return dataclasses.replace(share, step_tokens=step_tokens)
 
 
 def _host_loss(offer: Offer, gpus: int, room: Host | Violation) -> Loss | None:

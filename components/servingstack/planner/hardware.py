@@ -130,11 +130,11 @@ def _nothing_left(args: ServingStackArgs, found: list[Offer]) -> Violation:
         allowed = "an instance type with GPUs that the catalog prices" + (f" for {cloud}" if cloud else "")
         return Violation("hardware.instance_type", hardware.instance_type, allowed, "Correct its spelling.")
     have = sorted({offer.gpu.id for offer in found})
-    where = "the nodes given" if hardware.nodes is not None else "the target"
+    where = "the nodes have" if hardware.nodes is not None else "can be priced"
     return Violation(
         "hardware.accelerators",
         list(hardware.accelerators or ()),
-        f"at least one that {where} have: {', '.join(have)}",
+        f"at least one of those that {where}: {', '.join(have)}",
         "Add one of them, or describe the nodes that have it.",
     )
 

@@ -35,6 +35,8 @@ EXPERT_SLACK = 0.06
 MULTIMODAL_BYTES = 4 * GIB
 """For models that also read images: towers that the sizes leave out (0.4 to 0.7 billion parameters in 16
 bits) and the largest image at the engine's default limit while it profiles."""
+ACTIVATION_SHARE = 0.15
+"""Most of what the weights leave that a step's activations may take."""
 _BIG_GPU_BYTES = 70 * GIB
 _STEP_TOKENS = (8192, 2048, 512)
 
@@ -138,6 +140,19 @@ class Share:
     step_tokens: int
     """max_num_batched_tokens."""
     weight_scale: float = 1.0
+
+
+def roomy_step_tokens(model: Model, gpu: Gpu, served: Served, share: Share) -> int:
+    """The engine's own tokens per step, or fewer where their activations would take too much of what the
+    weights leave. Neither context nor objectives count here: a longer context must not free memory."""
+    left = gpu.cuda_bytes * share.utilization
+    left -= weights_total(model, served, share.weight_scale) / (share.tp * share.pp)
+    per_token = activation_bytes_per_token(model, share.tp, served.activation_bytes)
+    largest = default_step_tokens(gpu)
+    fitting = (
+        size for size in _STEP_TOKENS if size <= largest and size * per_token <= ACTIVATION_SHARE * left
+    )
+    return next(fitting, _STEP_TOKENS[-1])
 
 
 def footprint(model: Model, gpu: Gpu, served: Served, share: Share) -> Footprint:

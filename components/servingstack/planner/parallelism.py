@@ -52,21 +52,28 @@ class Pins:
 def splits(model: Model, precision: str, gpus_per_node: int, pins: Pins) -> tuple[tuple[int, int], ...]:
     """(tp, pp) to try within one node. Without pins: legal sizes that divide the node, so that what is left
     makes whole replicas; pipelines only where pinned, or where `gpus` can be reached no other way."""
-    tp, pp, gpus = pins.tp, pins.pp, pins.gpus
+    legal = legal_tp(model, precision, gpus_per_node)
+    if pins.free:
+        return tuple((shards, 1) for shards in legal if gpus_per_node % shards == 0)
     found: list[tuple[int, int]] = []
-    for shards in legal_tp(model, precision, gpus_per_node):
-        if tp is not None and shards != tp:
+    for shards in legal:
+        if pins.tp is not None and shards != pins.tp:
             continue
-        if tp is None and gpus is None and gpus_per_node % shards:
-            continue
-        stages = pp if pp is not None else _stages(shards, gpus)
-        if stages is None or (gpus is not None and shards * stages != gpus):
+        stages = pins.pp if pins.pp is not None else _stages(shards, pins.gpus)
+        if stages is None or (pins.gpus is not None and shards * stages != pins.gpus):
             continue
         if stages <= model.layers and shards * stages <= gpus_per_node:
             found.append((shards, stages))
-    if gpus is not None and pp is None and found:
+    if pins.gpus is not None and pins.pp is None and found:
         return (min(found, key=lambda split: split[1]),)
     return tuple(found)
+
+
+def uneven(model: Model, precision: str, gpus_per_node: int) -> tuple[tuple[int, int], ...]:
+    """Legal sizes that leave GPUs of the node idle, for a model that no other size holds."""
+    return tuple(
+        (shards, 1) for shards in legal_tp(model, precision, gpus_per_node) if gpus_per_node % shards
+    )
 
 
 def _stages(shards: int, gpus: int | None) -> int | None:

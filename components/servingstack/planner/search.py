@@ -21,7 +21,7 @@ from .candidate import STAGES, Fit, Layout, Loss, Open, fit, layout, narrowed, o
 from .demand import Demand
 from .fleet import Fleet, fleet
 from .hardware import Offer, offers
-from .parallelism import Pins, legal_tp, pipelines, splits, tp_refusal
+from .parallelism import Pins, legal_tp, pipelines, splits, tp_refusal, uneven
 from .precision import fallback, requested
 
 
@@ -90,21 +90,18 @@ _Tried = tuple[Offer, int, int, Layout | Loss]
 
 def _layouts(demand: Demand, available: tuple[Offer, ...], precision: str) -> list[_Tried]:
     found: list[_Tried] = []
-    pins = pins_of(demand)
+    model, pins = demand.model, pins_of(demand)
     for offer in available:
-        tried = [
-            (offer, tp, pp, layout(demand, offer, tp, pp, precision))
-            for tp, pp in splits(demand.model, precision, offer.gpus_per_node, pins)
-        ]
-        if not any(isinstance(item[3], Layout) for item in tried) and pins.free:
-            tried += [
-                (offer, tp, pp, layout(demand, offer, tp, pp, precision))
-                for tp, pp in pipelines(demand.model, precision, offer.gpus_per_node)
-            ]
-        if not tried:
-            tried = [(offer, 1, 1, _too_few(demand, offer))]
-        found += tried
+        tried = _filled(demand, offer, precision, splits(model, precision, offer.gpus_per_node, pins))
+        for more in (uneven, pipelines) if pins.free else ():
+            if not any(isinstance(item[3], Layout) for item in tried):
+                tried += _filled(demand, offer, precision, more(model, precision, offer.gpus_per_node))
+        found += tried if tried else [(offer, 1, 1, _too_few(demand, offer))]
     return found
+
+
+def _filled(demand: Demand, offer: Offer, precision: str, sizes: tuple[tuple[int, int], ...]) -> list[_Tried]:
+    return [(offer, tp, pp, layout(demand, offer, tp, pp, precision)) for tp, pp in sizes]
 
 
 def pins_of(demand: Demand) -> Pins:
