@@ -19,8 +19,8 @@ toolchain: python ## resolve the Pulumi engine and the Kubernetes control plane
 	@$(BIN)/python tools/toolchain.py --group all
 
 .PHONY: oracles
-oracles: python ## build the tools that some tests compare with
-	@$(BIN)/python tools/toolchain.py --group oracle
+oracles: python ## run sloth again and write down what the tests compare our rules with
+	@$(BIN)/python tools/oracles.py
 
 .PHONY: up
 up: setup ## plan, preview, then deploy stack `local` on a control plane of its own on this machine

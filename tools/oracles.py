@@ -2,7 +2,8 @@
 
 The output is committed, so that the tests need no Go. `--check` compares instead of writing.
 
-The trap: an oracle that nobody can run again is a golden file of one's own. The first line says which version ran.
+The trap: an oracle that nobody can run again is a golden file of one's own. The first line says
+which version ran.
 """
 
 from __future__ import annotations
