@@ -46,6 +46,8 @@ class Run:
     """What a program registered, in order, and what it said."""
 
     resources: list[Registered] = field(default_factory=list)
+    reads: list[tuple[str, str]] = field(default_factory=list)
+    """Type and id of what was looked up."""
     outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Registered outputs by URN."""
     messages: list[str] = field(default_factory=list)
@@ -103,6 +105,10 @@ def record(program: Callable[[], Any], *, preview: bool = False, config: dict[st
             if request.type != "pulumi:pulumi:Stack":
                 run.resources.append(_registered(request, answer.urn))
             return answer
+
+        def ReadResource(self, request: Any) -> Any:  # noqa: N802 (Pulumi's name)
+            run.reads.append((request.type, request.id))
+            return super().ReadResource(request)
 
         def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 (Pulumi's name)
             run.outputs[request.urn] = json_format.MessageToDict(request.outputs)

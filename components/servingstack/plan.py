@@ -444,6 +444,8 @@ class Placement(BaseModel):
     prometheus_auth: str | None
     grafana: str | None = None
     """Address of Grafana, where it is known."""
+    check_requirements: bool = False
+    """Whether the kinds that others must have installed are looked up before anything is created."""
 
 
 class ServingPlan(BaseModel):

@@ -88,7 +88,7 @@ def test_only_the_shell_imports_pulumi(path: Path) -> None:
 def test_planning_and_rendering_load_no_part_of_pulumi() -> None:
     """What the sources say, seen from a running interpreter."""
     code = (
-        "import sys; import servingstack.planner, servingstack.targets.kubernetes.manifests, servingstack.signals; "
+        "import sys, servingstack.planner, servingstack.signals, servingstack.targets.kubernetes.manifests; "
         "print(sorted(name for name in sys.modules if name.split('.')[0].startswith('pulumi')))"
     )
     assert _python(code) == "[]"

@@ -12,7 +12,15 @@ import pytest
 from tests.recorder import UNKNOWN, Run, is_secret, record, strings
 from tests.sample import DOCUMENT, sample_plan
 
-from servingstack import InvalidInput, KubernetesExisting, ServingPlan, ServingStack, ServingStackArgs, lock
+from servingstack import (
+    InvalidInput,
+    KubernetesExisting,
+    KubernetesServing,
+    ServingPlan,
+    ServingStack,
+    ServingStackArgs,
+    lock,
+)
 from servingstack.planner import plan as make_plan
 from servingstack.targets.kubernetes.manifests import manifests
 
@@ -134,6 +142,31 @@ def test_overrides_reach_the_child_of_their_role() -> None:
     change = {"deployment": {"metadata": {"annotations": {"team.example.com/owner": "ml"}}}}
     inputs = _run(lock=sample_plan(overrides=change)).named("chat-kubernetes-deployment").inputs
     assert inputs["metadata"]["annotations"] == {"team.example.com/owner": "ml"}
+
+
+def test_the_options_component_is_usable_alone_with_a_plan() -> None:
+    run = record(lambda: KubernetesServing("own", sample_plan()) and None)
+    assert run.named("own-deployment").parent == run.named("own").urn
+    assert run.outputs_of(SERVING)["endpoint"]["url"] == "http://chat.serving.svc:8080"
+
+
+def test_two_stacks_of_one_program_meet_nowhere_but_in_their_namespace() -> None:
+    other = DOCUMENT | {"name": "other"}
+
+    def program() -> None:
+        ServingStack("chat", DOCUMENT, lock=sample_plan())
+        ServingStack("other", other, lock=sample_plan(other))
+
+    run = record(program)
+    objects = [
+        (each.inputs["kind"], each.inputs["metadata"].get("namespace"), each.inputs["metadata"]["name"])
+        for each in run.resources
+        if "kind" in each.inputs
+    ]
+    shared = {item for item in objects if objects.count(item) > 1}
+    assert shared == {("Namespace", None, "serving")}
+    one, two = (each.inputs for each in run.resources if each.inputs.get("kind") == "Namespace")
+    assert one == two  # each applies the same, so that neither takes anything from the other
 
 
 # ---- what a reviewer sees

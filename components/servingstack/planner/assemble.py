@@ -166,4 +166,5 @@ def _placement(demand: Demand, chosen: Solution) -> Placement:
         prometheus=cluster.prometheus,
         prometheus_auth=cluster.prometheus_auth,
         grafana=cluster.grafana,
+        check_requirements=cluster.check_requirements,
     )

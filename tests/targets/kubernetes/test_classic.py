@@ -1,4 +1,5 @@
-"""The classic hand-written deployment, field by field: what a platform team has today is what the library renders.
+"""The classic hand-written deployment, field by field: what a platform team has today is what the library
+renders.
 
 The expected values are from that deployment, not from this code.
 """

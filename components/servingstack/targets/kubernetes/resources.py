@@ -24,6 +24,7 @@ from servingstack.targets.kubernetes.existing import KubernetesExisting
 from servingstack.targets.kubernetes.manifests import manifests
 from servingstack.targets.kubernetes.overrides import apply
 from servingstack.targets.kubernetes.parts import Manifest, placement
+from servingstack.targets.kubernetes.requirements import definitions
 
 try:
     import pulumi_kubernetes as k8s
@@ -80,6 +81,8 @@ class KubernetesServing(pulumi.ComponentResource):
         objects = apply(manifests(plan), plan.overrides)
         super().__init__(TOKEN, name, {"namespace": placement(plan).namespace}, opts)
         provider = _provider(self, name, KubernetesExisting() if existing is None else existing)
+        for definition in definitions(plan):
+            _look_up(f"{name}-requires-{definition}", definition, parent=self, provider=provider)
         children: dict[str, pulumi.Resource] = {}
         for each in objects:
             options = pulumi.ResourceOptions.merge(
@@ -107,6 +110,14 @@ def _provider(
         enable_server_side_apply=True,
         opts=pulumi.ResourceOptions(parent=parent),
     )
+
+
+def _look_up(
+    name: str, definition: str, *, parent: pulumi.Resource, provider: pulumi.ProviderResource | None
+) -> None:
+    """Reads a definition that others own; without it, the preview fails and names it."""
+    options = pulumi.ResourceOptions(parent=parent, provider=provider)
+    k8s.apiextensions.v1.CustomResourceDefinition.get(name, definition, options)
 
 
 def _options(plan: ServingPlan, each: Manifest, before: dict[str, pulumi.Resource]) -> pulumi.ResourceOptions:
