@@ -91,10 +91,10 @@ def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> La
     """Fill the GPU; memory only."""
     served = served_on(offer.gpu, demand.model, precision)
     if isinstance(served, str):
-        return Loss("precision", f"{offer.gpu.id}: {served}", "model.precision")
+        return Loss("precision", served, "model.precision")
     share = _share(demand, offer, served, (tp, pp))
     foot = footprint(demand.model, offer.gpu, served, share)
-    lost = _memory_loss(demand, offer, foot, share)
+    lost = _memory_loss(demand, foot, share)
     if lost is not None:
         return lost
     weights = weights_total(demand.model, served, demand.weight_scale)
@@ -156,20 +156,18 @@ def on_volume(demand: Demand) -> bool:
     return storage is not None or demand.args.model.source.startswith("pvc://")
 
 
-def _memory_loss(demand: Demand, offer: Offer, foot: Footprint, share: Share) -> Loss | None:
+def _memory_loss(demand: Demand, foot: Footprint, share: Share) -> Loss | None:
     """Weights, overhead and one sequence of the longest length must fit."""
     sequences = 1 if demand.engine.max_num_seqs is None else demand.engine.max_num_seqs
     needed = foot.sequence_bytes(demand.max_model_len)
     free = foot.kv_bytes(sequences)
     if free >= needed:
         return None
-    gpus = share.tp * share.pp
-    count = f"{gpus} x " if gpus > 1 else ""
     per_token = catalog.kv_bytes_per_token(demand.model, share.kv_bytes)
     overhead = foot.overhead(sequences)
     return Loss(
         "memory",
-        f"{count}{offer.gpu.id}: of {foot.usable / GIB:.1f} GiB per GPU, weights take "
+        f"of {foot.usable / GIB:.1f} GiB per GPU, weights take "
         f"{foot.weights / GIB:.1f} and the engine {overhead / GIB:.1f}; {max(free, 0) / GIB:.1f} GiB are "
         f"left "
         f"for the KV cache, and one sequence of {demand.max_model_len} tokens at {per_token:.0f} bytes each "
