@@ -87,7 +87,6 @@ def _f120(model: str) -> dict[str, Any]:
 
 def test_f120_32b_in_16_bits_on_six_t4_is_refused_and_told_to_quantise() -> None:
     # Qwen2.5-32B has the 40 heads of the note's Qwen1.5-32B.
-    node = {"accelerator": "t4", "gpus": 6, "count": 1, "cpu": 40, "memory": "300Gi"}
     with pytest.raises(Infeasible) as refused:
         plan(_f120("Qwen/Qwen2.5-32B-Instruct"))
     changes = [item.change for item in refused.value.nearest]

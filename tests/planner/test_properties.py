@@ -86,7 +86,8 @@ def planned(doc: dict[str, Any]) -> ServingPlan | None:
 def test_a_tighter_slo_never_costs_less(doc: dict[str, Any], name: str, data: st.DataObject) -> None:
     loose = data.draw(st.integers(20, 40_000))
     tight = data.draw(st.integers(10, loose))
-    other = {key: value for key, value in doc["slo"].items() if not key.startswith(name.split("_")[0])}
+    kind = name.partition("_")[0]
+    other = {key: value for key, value in doc["slo"].items() if not key.startswith(kind)}
     tighter = cost(doc | {"slo": other | {name: f"{tight}ms"}})
     looser = cost(doc | {"slo": other | {name: f"{loose}ms"}})
     assert tighter >= looser - 1e-6

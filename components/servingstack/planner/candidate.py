@@ -251,7 +251,7 @@ def _replica(demand: Demand, found: Layout, places: int) -> Replica:
     )
 
 
-_WHAT = {"ttft": "time to first token", "tpot": "time per token", "latency": "a whole request"}
+_WHAT = {"ttft": "a first token", "tpot": "a further token", "latency": "a whole request"}
 
 
 def _unloaded_loss(replica: Replica, limits: tuple[Limit, ...]) -> Loss | None:
@@ -259,12 +259,9 @@ def _unloaded_loss(replica: Replica, limits: tuple[Limit, ...]) -> Loss | None:
     for limit in limits:
         alone = _base(replica, limit.kind, 1.0)
         if alone > limit.seconds:
-            what = {"ttft": "time to first token", "tpot": "time per token", "latency": "whole request"}[
-                limit.kind
-            ]
             return Loss(
                 "latency",
-                f"{what} is {alone * 1000:.0f} ms without any load, above {limit.path} of "
+                f"{_WHAT[limit.kind]} takes {alone * 1000:.0f} ms without any load, above {limit.path} of "
                 f"{limit.seconds * 1000:.0f} ms",
                 limit.path,
                 excess=alone / limit.seconds,

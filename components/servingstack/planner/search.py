@@ -249,8 +249,8 @@ def _solve(
 
 def _dearer(entry: _Open, best: Solution) -> Loss:
     count = f"{entry.replicas} replica{'s' * (entry.replicas > 1)}"
-    cheapest = best.fleet.steady_usd
-    return Loss("cost", f"at least {count}, ${entry.floor:.2f}/h, against ${cheapest:.2f}/h", "cost")
+    reason = f"at least {count}, ${entry.floor:.2f}/h"
+    return Loss("cost", reason, "cost", entry.floor / best.fleet.steady_usd)
 
 
 def every_layout(demand: Demand) -> Iterator[Layout]:

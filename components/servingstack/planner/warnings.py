@@ -92,6 +92,8 @@ def _batch(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
                     f"With all {pinned} sequences a token takes {full * 1000:.0f} ms, above {limit.path} of "
                     f"{limit.seconds * 1000:.0f} ms. Lower max_num_seqs, or leave it out.",
                 )
+    if demand.task != "generate":
+        return
     longest = fit.layout.foot.kv_tokens(fit.replica.places, demand.max_model_len) / demand.max_model_len
     if longest < TIGHT:
         yield _warn(
