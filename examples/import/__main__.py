@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pulumi
 import pulumi_kubernetes as k8s
 
@@ -15,9 +17,11 @@ def owned_by_team(resource: pulumi.ResourceTransformArgs) -> pulumi.ResourceTran
     """Write the owner on every Deployment, whoever registers it."""
     if resource.type_ != "kubernetes:apps/v1:Deployment":
         return None
-    metadata = dict(resource.props["metadata"])
-    metadata["annotations"] = {**metadata.get("annotations", {}), "example.com/owner": "assistants"}
-    return pulumi.ResourceTransformResult({**resource.props, "metadata": metadata}, resource.opts)
+    properties: Any = resource.props
+    metadata = properties["metadata"]
+    annotations = {**metadata.get("annotations", {}), "example.com/owner": "assistants"}
+    changed = {**properties, "metadata": {**metadata, "annotations": annotations}}
+    return pulumi.ResourceTransformResult(changed, resource.opts)
 
 
 def program() -> None:
