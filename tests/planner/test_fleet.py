@@ -143,7 +143,8 @@ def test_a_volume_saves_the_download_and_the_compilation() -> None:
 
 
 def test_a_cold_start_is_near_what_was_measured() -> None:
-    # Llama-3.1-8B on an L40S: 61 + 33 + 10 + 42 + 54 + 94 = 294 s (tensorfuse); KAITO's run 966 s with a new node.
+    # Llama-3.1-8B on an L40S: 61 + 33 + 10 + 42 + 54 + 94 = 294 s (tensorfuse); KAITO's run 966 s with a new
+    # node.
     found = cold_start(Start(16_060_000_000, 32, new_node=False, prepulled=True, cached=False))
     assert found.total_s == pytest.approx(294, rel=0.05)
     new = cold_start(Start(16_060_000_000, 32, new_node=True, prepulled=True, cached=False))

@@ -51,7 +51,7 @@ def test_f022_requests_stay_within_the_machine_for_every_plan_on_a_cloud() -> No
 def test_f132_memory_grows_with_ranks_and_request_equals_limit() -> None:
     sizes = []
     for ranks in (1, 2, 4, 8):
-        found = host(HardwareArgs(), Ranks(ranks, 16 * 10**9, None, volume=False))
+        found = host(HardwareArgs(), Ranks(ranks, 16 * 10**9, None, 0))
         assert isinstance(found, Host)
         assert found.memory_request == found.memory_limit
         assert found.memory_request >= 4 * GIB * ranks + found.shared_memory
@@ -68,7 +68,7 @@ def test_f132_a_streaming_loader_needs_its_buffers_on_every_rank() -> None:
 def test_f132_a_limit_that_would_kill_the_pod_while_it_loads_is_refused() -> None:
     found = host(
         HardwareArgs.model_validate({"memory_limit": "64Gi", "memory_request": "64Gi"}),
-        Ranks(8, 470 * 10**9, "runai_streamer", volume=False),
+        Ranks(8, 470 * 10**9, "runai_streamer", 0),
     )
     assert isinstance(found, Violation)
     assert found.path == "hardware.memory_request"
@@ -86,6 +86,13 @@ def test_weights_on_a_volume_take_no_disk_of_the_node() -> None:
     on_disk = plan(document(LLAMA_8B)).architecture
     kept = plan(document(LLAMA_8B, model={"source": "pvc://weights/llama"})).architecture
     assert on_disk.disk_bytes - kept.disk_bytes >= 16e9
+
+
+def test_the_disk_holds_what_is_stored_even_where_it_is_converted_while_loading() -> None:
+    plain = plan(document(LLAMA_8B)).architecture
+    converted = plan(document(LLAMA_8B, model={"precision": "fp8"})).architecture
+    assert converted.weight_bytes < 0.7 * plain.weight_bytes
+    assert converted.disk_bytes == plain.disk_bytes
 
 
 def test_nodes_bound_the_number_of_replicas() -> None:

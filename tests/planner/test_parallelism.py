@@ -27,8 +27,9 @@ def test_f003_a_size_that_does_not_divide_the_heads_is_illegal(heads: int, illeg
 
 
 def test_f003_28_heads_with_4_key_value_heads_split_over_1_2_and_4_of_8_gpus() -> None:
-    # The note also lists 7, 14 and 28, which divide 28; vLLM's models assert that key/value heads divide or are
-    # divided (model_executor/models/llama.py), and 18944 columns do not split over 28: those fail at start.
+    # The note also lists 7, 14 and 28, which divide 28; vLLM's models assert that key/value heads divide or
+    # are divided (model_executor/models/llama.py), and 18944 columns do not split over 28: those fail at
+    # start.
     assert legal_tp(known(QWEN_7B), "bf16", 28) == (1, 2, 4)
 
 

@@ -98,7 +98,8 @@ def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> La
     if lost is not None:
         return lost
     weights = weights_total(demand.model, served, demand.weight_scale)
-    room = host(demand.args.hardware, Ranks(tp * pp, weights, demand.engine.load_format, on_volume(demand)))
+    disk = 0 if on_volume(demand) else stored_bytes(demand)
+    room = host(demand.args.hardware, Ranks(tp * pp, weights, demand.engine.load_format, disk))
     lost = _host_loss(offer, tp * pp, room)
     if lost is not None or isinstance(room, Violation):
         return lost if lost is not None else Loss("host", "", "hardware")
@@ -150,10 +151,27 @@ def _host_loss(offer: Offer, gpus: int, room: Host | Violation) -> Loss | None:
     )
 
 
+def stored_bytes(demand: Demand) -> int:
+    """Size of the repository: at the precision it holds, whatever is served."""
+    return round(catalog.weight_bytes(demand.model) * demand.weight_scale)
+
+
 def on_volume(demand: Demand) -> bool:
     """Whether weights outlive a pod."""
     storage = demand.args.target.kubernetes.weights_storage_class
     return storage is not None or demand.args.model.source.startswith("pvc://")
+
+
+def _memory_path(demand: Demand, free: int) -> str:
+    """The field that most likely binds: a pinned split, else the context, else the hardware."""
+    hardware = demand.args.hardware
+    if demand.engine.tensor_parallel_size is not None:
+        return "engine.tensor_parallel_size"
+    if hardware.gpus_per_replica is not None:
+        return "hardware.gpus_per_replica"
+    if free > 0:
+        return "model.max_model_len"
+    return "hardware.nodes" if hardware.nodes is not None else "hardware.accelerators"
 
 
 def _memory_loss(demand: Demand, foot: Footprint, share: Share) -> Loss | None:
@@ -172,7 +190,7 @@ def _memory_loss(demand: Demand, foot: Footprint, share: Share) -> Loss | None:
         f"left "
         f"for the KV cache, and one sequence of {demand.max_model_len} tokens at {per_token:.0f} bytes each "
         f"needs {needed / GIB:.1f} per GPU ({(needed - free) / GIB:.1f} GiB too much)",
-        "model.max_model_len" if free > 0 else "hardware.accelerators",
+        _memory_path(demand, free),
         excess=(foot.weights + overhead + needed) / foot.usable,
     )
 

@@ -30,7 +30,9 @@ def refuse(args: ServingStackArgs, outcome: Outcome, can: Capabilities) -> Infea
     """The error to raise."""
     nearest_miss, loss = outcome.binding()
     found = list(_nearest(args, can))
-    found.sort(key=lambda item: not item.change.startswith(loss.path))
+    found.sort(
+        key=lambda item: (not item.change.startswith(loss.path), not item.change.startswith("engine."))
+    )
     considered = dict.fromkeys(
         f"{item.label}: {item.outcome.reason}"
         for item in outcome.considered
@@ -154,13 +156,13 @@ def _model(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
 def _repositories(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
     """Quantised repositories of the same model that the catalog knows: one per precision."""
     model = catalog.model(args.model.id)
-    if model is None or args.model.config is not None:
+    if model is None or args.model.config is not None or args.model.precision != "auto":
         return
     tried = {model.precision}
     for other in siblings(model):
         if other.precision in tried:
             continue
-        found = _solve(_with(args, "model", id=other.id, precision="auto"), can)
+        found = _solve(_with(args, "model", id=other.id), can)
         if found is not None:
             tried.add(other.precision)
             yield Nearest(f"model.id: {other.id}", _cost(found))
