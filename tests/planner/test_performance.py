@@ -109,3 +109,4 @@ def test_each_estimate_says_its_source_and_a_wider_band_outside_the_fitted_set()
     assert fitted.band == 0.15
     assert other.band == 0.35
     assert "Silybench" in fitted.source
+    assert "outside the fitted set" in other.source

@@ -68,7 +68,62 @@ ON_AWS = document(
     slo={"ttft_p95": "1s", "tpot_p95": "100ms"},
     traffic={"requests_per_second": 2, "shared_prefix_tokens": 512},
 )
+DEFAULTS = document(LLAMA_8B)
+MAX = document(
+    "mistralai/Mixtral-8x7B-Instruct-v0.1",
+    name="chat-eu",
+    model={
+        "revision": "0123456789abcdef",
+        "precision": "bf16",
+        "max_model_len": 16_384,
+        "token_secret": {"name": "hf-token", "key": "token"},
+    },
+    slo={
+        "ttft_p50": "600ms", "ttft_p95": "2500ms", "ttft_p99": "5s", "tpot_p95": "100ms",
+        "latency_p95": "30s", "availability": 99.5,
+    },
+    traffic={
+        "requests_per_second": 2, "peak_requests_per_second": 3, "input_tokens": 2000,
+        "output_tokens": 200, "shared_prefix_tokens": 1000, "ramp": "15m",
+    },
+    hardware={
+        "nodes": [
+            {
+                "accelerator": "H100", "form": "sxm", "gpus": 8, "count": 3, "cpu": 180,
+                "memory": "1800Gi", "hourly_price": 40, "selector": {"pool": "h100"}, "zones": 3,
+                "scale_from_zero": True,
+            }
+        ],
+        "max_gpus": 24, "max_hourly_cost": 120, "gpus_per_replica": 4, "cpu_request": 12,
+        "memory_request": "96Gi", "memory_limit": "96Gi",
+    },
+    target={
+        "option": "kubernetes",
+        "kubernetes": {
+            "namespace": "llm", "create_namespace": False, "prometheus": "http://prometheus.obs.svc:9090",
+            "prometheus_auth": "keda-prometheus", "monitoring_namespace": "obs",
+            "monitor_labels": {"release": "prometheus"}, "weights_storage_class": "fast",
+            "weights_access_mode": "ReadWriteMany", "ingress_namespace": "gateway",
+            "topology_key": "kubernetes.io/hostname", "prepull_images": True,
+        },
+    },
+    engine={
+        "kind": "vllm", "tensor_parallel_size": 4, "pipeline_parallel_size": 1,
+        "gpu_memory_utilization": 0.92, "max_num_seqs": 48, "max_num_batched_tokens": 4096,
+        "enable_prefix_caching": True, "enable_chunked_prefill": True, "kv_cache_dtype": "fp8",
+    },
+    scaling={"min_replicas": 2, "max_replicas": 4, "queue_depth": 6, "scale_in_delay": "20m"},
+    warm="auto",
+    request_timeout="60s",
+    stream_timeout="15m",
+    api_key_secret={"name": "chat-key", "key": "key"},
+    rollout={"surge": True},
+    labels={"team": "search"},
+    overrides={"deployment": {"metadata": {"annotations": {"example.com/owner": "search"}}}},
+)  # fmt: skip
 GOLDENS: dict[str, dict[str, Any]] = {
+    "kubernetes-defaults": DEFAULTS,
+    "kubernetes-max": MAX,
     "llama-8b-classic": CLASSIC,
     "llama-70b-tight-ttft": TIGHT_70B,
     "qwen-1.5b-batch": BATCH_SMALL,
@@ -88,6 +143,39 @@ def _text(found: ServingPlan) -> str:
 @pytest.mark.parametrize("name", GOLDENS)
 def test_the_plan_is_the_golden_one(name: str, golden: Golden) -> None:
     golden(f"plans/{name}.json", _text(plan(GOLDENS[name])))
+
+
+def test_nothing_but_a_model_gives_a_plan_of_one_small_replica() -> None:
+    found = plan(DEFAULTS)
+    assert found.architecture.accelerator in {"l4", "a10g", "l40s"}
+    assert found.timeouts.request_s == 30
+    assert found.exposure == "private"
+    assert found.placement is not None
+    assert found.placement.namespace == "serving"
+
+
+def test_every_field_that_is_given_is_in_the_plan() -> None:
+    found = plan(MAX)
+    architecture, scaling, placement, door = (
+        found.architecture, found.scaling, found.placement, found.front_door,
+    )  # fmt: skip
+    assert placement is not None
+    assert door is not None
+    assert (architecture.tensor_parallel_size, architecture.gpu_memory_utilization) == (4, 0.92)
+    assert (architecture.kv_cache_dtype, architecture.max_model_len) == ("fp8", 16_384)
+    assert architecture.cpu_request == 12
+    assert (found.batching.max_num_seqs, found.batching.max_num_batched_tokens) == (48, 4096)
+    assert (scaling.min_replicas, scaling.max_replicas, scaling.threshold) == (2, 4, 6)
+    assert (scaling.scale_in_delay_s, scaling.placeholder_pods) == (1200, 1)
+    assert (found.rollout.max_surge, found.rollout.max_unavailable) == (1, 0)
+    assert (found.timeouts.request_s, found.timeouts.stream_s) == (60, 900)
+    assert (placement.namespace, placement.node_selector) == ("llm", {"pool": "h100"})
+    assert (placement.weights_storage_class, placement.topology_key) == ("fast", "kubernetes.io/hostname")
+    assert (door.api_key_secret_name, door.api_key_secret_key) == ("chat-key", "key")
+    assert (found.cost.basis, found.cost.per_gpu_hour_usd) == ("own", 5)
+    assert found.cost.peak_hourly_usd <= 120
+    assert found.labels["team"] == "search"
+    assert "deployment" in found.overrides
 
 
 def test_a_tight_first_token_on_a_70b_takes_a100_or_h100_class() -> None:

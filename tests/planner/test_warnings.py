@@ -59,6 +59,9 @@ CASES: dict[str, dict[str, Any]] = {
         hardware={"accelerators": ["h100-80gb"]},
         traffic={"requests_per_second": 0.5},
     ),
+    "hold-before-cold-start": document(
+        LLAMA_8B, scaling={"min_replicas": 0, "scale_to_zero_after": "10m", "hold": "30s"}
+    ),
     "scale-in-before-cold-start": document(LLAMA_8B, scaling={"scale_in_delay": "30s"}),
     "memory-limit-above-request": document(
         LLAMA_8B, hardware={"memory_request": "60Gi", "memory_limit": "80Gi"}

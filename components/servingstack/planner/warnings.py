@@ -207,6 +207,14 @@ def _overridden(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
             f"back. Use "
             f"at least {cold:.0f} s.",
         )
+    hold = demand.args.scaling.hold
+    if hold is not None and hold.total_seconds() < cold:
+        yield _warn(
+            "hold-before-cold-start",
+            "scaling.hold",
+            f"A request that wakes the stack is held for {hold.total_seconds():.0f} s, but a replica takes "
+            f"{cold:.0f} s to start: it fails. Leave hold out, or raise it.",
+        )
     given = demand.args.hardware
     if given.memory_limit is not None and given.memory_limit != given.memory_request:
         yield _warn(
