@@ -17,7 +17,7 @@ import pulumi
 import pytest
 from pulumi import automation
 from tests.engine.conftest import InlineStack
-from tests.targets.kubernetes.bodies import PLANS, pods
+from tests.targets.kubernetes.bodies import PLANS, planned, pods
 
 from local_cluster import Cluster, ClusterError
 from local_engine import LocalEngine
@@ -117,36 +117,39 @@ def _until(ready: Callable[[], bool], seconds: float = 60) -> bool:
 def restricted(cluster: Cluster) -> str:
     """The namespace that the plans of the unit tests name, made from the manifest itself."""
     (namespace,) = [each for each in manifests(PLANS["defaults"]()) if each.role == "namespace"]
-    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(namespace.body))
-    assert _until(
-        lambda: "default" in cluster.kubectl("get", "serviceaccounts", "-n", "serving", "-o", "name")
-    )
+    _make_namespace(cluster, namespace.body)
     return namespace.name
 
 
-@pytest.mark.parametrize("name", PLANS)
+def _make_namespace(cluster: Cluster, body: dict[str, Any]) -> None:
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(body))
+    name = body["metadata"]["name"]
+    assert _until(lambda: "default" in cluster.kubectl("get", "serviceaccounts", "-n", name, "-o", "name"))
+
+
+def _applied_dry(cluster: Cluster, body: dict[str, Any]) -> str:
+    options = ("--server-side", "--dry-run=server", "--validate=strict")
+    return cluster.kubectl("apply", *options, "-f", "-", stdin=json.dumps(body))
+
+
+RENDERED = {name: make() for name, make in PLANS.items()} | planned()
+
+
+@pytest.mark.parametrize("name", RENDERED)
 def test_the_api_server_takes_every_object_strictly(cluster: Cluster, restricted: str, name: str) -> None:
     """Unknown and doubled fields are errors, custom resources included."""
-    for each in manifests(PLANS[name]()):
-        said = cluster.kubectl(
-            "apply",
-            "--server-side",
-            "--dry-run=server",
-            "--validate=strict",
-            "-f",
-            "-",
-            stdin=json.dumps(each.body),
-        )
-        assert "serverside-applied" in said
+    found = manifests(RENDERED[name])
+    for body in [each.body for each in found if each.role == "namespace"]:
+        _make_namespace(cluster, body)
+    for each in found:
+        assert "serverside-applied" in _applied_dry(cluster, each.body)
 
 
 def test_the_api_server_refuses_what_is_misspelt(cluster: Cluster, restricted: str) -> None:
     (scaler,) = [each.body for each in manifests(PLANS["defaults"]()) if each.role == "scaler"]
-    wrong = json.dumps(scaler | {"spec": scaler["spec"] | {"minReplicasCount": 1}})
+    wrong = scaler | {"spec": scaler["spec"] | {"minReplicasCount": 1}}
     with pytest.raises(ClusterError, match="minReplicasCount"):
-        cluster.kubectl(
-            "apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-", stdin=wrong
-        )
+        _applied_dry(cluster, wrong)
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tests.sample import DOCUMENT, sample_plan
 
+from servingstack import documents
 from servingstack.plan import ServingPlan
+from servingstack.planner import plan as make_plan
 from servingstack.targets.kubernetes.manifests import manifests
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 MAX_DOCUMENT: dict[str, Any] = DOCUMENT | {
     "api_key_secret": {"name": "chat-key", "key": "key"},
@@ -45,6 +50,15 @@ def volume_plan() -> ServingPlan:
 
 
 PLANS = {"defaults": sample_plan, "max": max_plan, "fixed": fixed_plan, "volume": volume_plan}
+
+
+def planned() -> dict[str, ServingPlan]:
+    """What the planner makes of every example, by file and stack."""
+    return {
+        f"{path.stem}-{entry.args.name}": make_plan(entry.args)
+        for path in sorted(EXAMPLES.glob("*.yaml"))
+        for entry in documents.read(path).stacks
+    }
 
 
 def by_role(plan: ServingPlan) -> dict[str, dict[str, Any]]:

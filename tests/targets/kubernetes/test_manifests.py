@@ -11,7 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from tests.sample import sample_plan
-from tests.targets.kubernetes.bodies import PLANS, by_role, fixed_plan, max_plan, pods
+from tests.targets.kubernetes.bodies import PLANS, by_role, fixed_plan, max_plan, planned, pods
 
 from servingstack.plan import ServingPlan
 from servingstack.targets.kubernetes.manifests import Manifest, manifests
@@ -34,6 +34,12 @@ def _native(plan: ServingPlan) -> list[Manifest]:
 def test_each_object_passes_the_strict_schema_of_its_kubernetes(make: Make, version: str) -> None:
     for each in _native(make()):
         kubernetes_validate.validate(each.body, version, strict=True)
+
+
+@pytest.mark.parametrize("name", planned())
+def test_every_plan_of_the_planner_renders_to_what_kubernetes_takes(name: str) -> None:
+    for each in _native(planned()[name]):
+        kubernetes_validate.validate(each.body, "1.36", strict=True)
 
 
 def test_the_strict_schema_refuses_what_kubernetes_would_drop_in_silence() -> None:
