@@ -155,6 +155,21 @@ def test_the_lock_at_the_ref_is_what_was_deployed_then(project: Project, command
     assert {"path": "gpu", "before": "t4", "after": "l4"} in decision
 
 
+def test_what_is_wrong_at_the_ref_is_told_with_the_ref(project: Project, command: Command) -> None:
+    project.write(CHAT | {"trafic": {}})
+    project.commit()
+    project.write(CHAT)
+    result = command("preview", "dev", "--diff", "HEAD", "--json")
+    assert result.code == 2
+    assert result.error()["violations"][0]["path"] == "HEAD: stacks[0].trafic"
+    project.write(CHAT | {"slo": {"ttft_p95": "1ms"}})
+    project.commit()
+    project.write(CHAT)
+    refused = command("preview", "dev", "--diff", "HEAD", "--json")
+    assert refused.code == 1
+    assert refused.error()["binding"].startswith("HEAD: ")
+
+
 def test_unknown_secret_and_plain_values_are_told_apart() -> None:
     class Thing(pulumi.CustomResource):
         def __init__(self, name: str, inputs: dict[str, object]) -> None:

@@ -100,6 +100,17 @@ def at_ref(source: Source, ref: str) -> Source:
     return replace(source, document=document, lock=old_lock)
 
 
+def plan_at(source: Source, ref: str, stack: str | None) -> dict[str, Planned]:
+    """The stacks of the same files at a git ref, planned by this library. Errors name the ref."""
+    try:
+        planned = plan_all(at_ref(source, ref))
+    except InvalidInput as error:
+        raise InvalidInput(replace(item, path=f"{ref}: {item.path}") for item in error.violations) from None
+    except Infeasible as error:
+        raise Infeasible(f"{ref}: {error.binding}", error.nearest, error.considered) from None
+    return {name: item for name, item in planned.items() if stack in (None, name)}
+
+
 def _git(folder: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(
