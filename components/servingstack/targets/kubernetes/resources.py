@@ -142,7 +142,7 @@ def _register(name: str, each: Manifest, options: pulumi.ResourceOptions) -> pul
 
 def timeouts(plan: ServingPlan, each: Manifest) -> pulumi.CustomTimeouts | None:
     """How long Pulumi waits for the replicas: a rollout replaces them in steps, and each step is a start."""
-    if each.role not in ("deployment", "engine-service"):
+    if each.role != "deployment":
         return None
     step = max(1, plan.rollout.max_surge + plan.rollout.max_unavailable)
     steps = max(1, math.ceil(plan.scaling.max_replicas / step))

@@ -95,7 +95,7 @@ def weights(plan: ServingPlan) -> Manifest:
 def engine_service(plan: ServingPlan) -> Manifest:
     """The replicas one by one: without an address of its own, so that the front door sees each of them."""
     component = parts.engine_component(plan)
-    metadata = parts.metadata(plan, plan.names["engine"], component, annotations=await_annotations(plan))
+    metadata = parts.metadata(plan, plan.names["engine"], component)
     spec: Body = {
         "type": "ClusterIP",
         "clusterIP": "None",
