@@ -88,10 +88,18 @@ def test_the_warm_up_script_is_mounted_where_the_probe_looks() -> None:
 
 
 def test_a_changed_script_is_a_changed_pod() -> None:
-    key = "servingstack.dev/config-hash"
-    one = pod_template(sample_plan())["metadata"]["annotations"][key]
     warm_up = sample_plan().container.warm_up.model_copy(update={"requests": 9})
-    assert one != pod_template(sample_plan(container={"warm_up": warm_up}))["metadata"]["annotations"][key]
+    assert pod_template(sample_plan()) != pod_template(sample_plan(container={"warm_up": warm_up}))
+
+
+def test_the_pod_mounts_the_script_that_is_there() -> None:
+    found = by_role(sample_plan())
+    (volume,) = [
+        each
+        for each in found["deployment"]["spec"]["template"]["spec"]["volumes"]
+        if each["name"] == "scripts"
+    ]
+    assert volume["configMap"]["name"] == found["warm-up"]["metadata"]["name"]
 
 
 @every_plan

@@ -20,8 +20,15 @@ def objects(plan: ServingPlan) -> list[Manifest]:
 
 def config(plan: ServingPlan) -> Manifest:
     """The proxy's files."""
-    metadata = parts.metadata(plan, plan.names["door"], parts.DOOR)
-    return manifest("door-config", "v1", "ConfigMap", metadata, data=front_door.config_files(plan))
+    metadata = parts.metadata(plan, _config_name(plan), parts.DOOR)
+    files = front_door.config_files(plan)
+    return manifest("door-config", "v1", "ConfigMap", metadata, data=files, immutable=True)
+
+
+def _config_name(plan: ServingPlan) -> str:
+    """The proxy reads its files once, so a change of them must be a change of the pod: of the name it
+    mounts."""
+    return parts.files_name(plan.names["door"], front_door.config_files(plan))
 
 
 def deployment(plan: ServingPlan) -> Manifest:
@@ -37,8 +44,6 @@ def deployment(plan: ServingPlan) -> Manifest:
 
 
 def _pod_template(plan: ServingPlan) -> Body:
-    # The proxy reads its files once, so a change of them must be a change of the pod.
-    annotations = {"servingstack.dev/config-hash": parts.digest(front_door.config_files(plan))}
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -47,7 +52,7 @@ def _pod_template(plan: ServingPlan) -> Body:
         "matchLabelKeys": ["pod-template-hash"],
     }
     return {
-        "metadata": {"labels": parts.labels(plan, parts.DOOR), "annotations": annotations},
+        "metadata": {"labels": parts.labels(plan, parts.DOOR)},
         "spec": {
             "serviceAccountName": plan.names["engine"],
             "automountServiceAccountToken": False,
@@ -56,7 +61,7 @@ def _pod_template(plan: ServingPlan) -> Body:
             "terminationGracePeriodSeconds": front_door.termination_grace_s(plan),
             "topologySpreadConstraints": [spread],
             "containers": [{**front_door.door_container(plan), "imagePullPolicy": "IfNotPresent"}],
-            "volumes": front_door.door_volumes(plan.names["door"]),
+            "volumes": front_door.door_volumes(_config_name(plan)),
         },
     }
 

@@ -108,6 +108,7 @@ def _provider(
         kubeconfig=kubeconfig,
         context=existing.context,
         enable_server_side_apply=True,
+        enable_config_map_mutable=True,  # those that pods mount are immutable and named by their content
         opts=pulumi.ResourceOptions(parent=parent),
     )
 

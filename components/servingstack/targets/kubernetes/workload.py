@@ -44,8 +44,12 @@ def service_account(plan: ServingPlan) -> Manifest:
 
 def warm_up_config(plan: ServingPlan) -> Manifest:
     """The startup probe's script and what it sends."""
-    metadata = parts.metadata(plan, plan.names["config"], parts.engine_component(plan))
-    return manifest("warm-up", "v1", "ConfigMap", metadata, data=_warm_up_files(plan))
+    metadata = parts.metadata(plan, _warm_up_name(plan), parts.engine_component(plan))
+    return manifest("warm-up", "v1", "ConfigMap", metadata, data=_warm_up_files(plan), immutable=True)
+
+
+def _warm_up_name(plan: ServingPlan) -> str:
+    return parts.files_name(plan.names["config"], _warm_up_files(plan))
 
 
 def _warm_up_files(plan: ServingPlan) -> dict[str, str]:
@@ -133,7 +137,6 @@ def pod_template(plan: ServingPlan) -> Body:
     """One replica."""
     component = parts.engine_component(plan)
     annotations = {
-        "servingstack.dev/config-hash": parts.digest(_warm_up_files(plan)),
         # Karpenter's view of a node's use does not count GPUs: a busy one looks empty, and would be
         # consolidated.
         "karpenter.sh/do-not-disrupt": "true",
@@ -270,7 +273,7 @@ def _volumes(plan: ServingPlan) -> list[Body]:
         cache = {"persistentVolumeClaim": {"claimName": plan.names["weights"]}}
     shared = {"medium": "Memory", "sizeLimit": parts.memory(architecture.shared_memory_bytes)}
     volumes: list[Body] = [
-        {"name": "scripts", "configMap": {"name": plan.names["config"], "defaultMode": 0o444}},
+        {"name": "scripts", "configMap": {"name": _warm_up_name(plan), "defaultMode": 0o444}},
         {"name": "cache", **cache},
         {"name": "shared-memory", "emptyDir": shared},
     ]
