@@ -85,7 +85,7 @@ class Deployed:
         def keep(event: automation.events.EngineEvent) -> None:
             if event.res_outputs_event is not None:
                 step = event.res_outputs_event.metadata
-                done.append((step.urn.rsplit("::", 1)[-1], str(step.op)))
+                done.append((step.urn.rsplit("::", 1)[-1], step.op.value))
 
         self.stack.up(on_event=keep)
         return done
