@@ -166,6 +166,18 @@ class TrafficArgs(BaseModel):
         return self
 
 
+class TolerationArgs(BaseModel):
+    """A taint of a node."""
+
+    model_config = _CONFIG
+    key: str = Field(min_length=1)
+    """Key of the taint, such as `sku`."""
+    value: str | None = None
+    """Value of the taint. Default: any."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """Effect of the taint. Default: every effect."""
+
+
 class NodeArgs(BaseModel):
     """One kind of GPU node of a cluster that exists."""
 
@@ -186,6 +198,9 @@ class NodeArgs(BaseModel):
     """What a node costs, USD per hour. Default: a reference price per GPU, labelled so."""
     selector: Mapping[str, str] | None = None
     """Labels that select these nodes. Default: none; the GPU request alone places the pod."""
+    tolerations: tuple[TolerationArgs, ...] = ()
+    """Taints of these nodes that the pods put up with. Default: none beside `nvidia.com/gpu`, which is always
+    tolerated."""
     zones: int = Field(default=1, ge=1)
     """Zones over which the nodes are spread. Default 1."""
     scale_from_zero: bool = False
@@ -342,8 +357,9 @@ class AlertArgs(BaseModel):
     model_config = _CONFIG
     labels: Mapping[str, str] | None = None
     """Labels on every alert, for the routes of your Alertmanager. Default: none."""
-    runbook_base_url: str = "https://servingstack.dev/runbooks"
-    """Base of the `runbook_url` of every alert."""
+    runbook_base_url: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    """Where you serve the files of `docs/runbooks`; every alert then links to `<base>/<page>.md`. Default: none,
+    an alert names its page in this library's repository."""
 
 
 def _false_is_none(value: Any) -> Any:
@@ -486,5 +502,6 @@ __all__ = [
     "ServingStackArgs",
     "SloArgs",
     "TargetArgs",
+    "TolerationArgs",
     "TrafficArgs",
 ]
