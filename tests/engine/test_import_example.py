@@ -51,7 +51,7 @@ class Deployed:
 
     library: str
     outputs: dict[str, Any]
-    again: dict[str, int]
+    again: list[str]
     state: dict[str, Any]
 
 
