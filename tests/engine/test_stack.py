@@ -27,7 +27,7 @@ from servingstack.targets.kubernetes.manifests import manifests
 
 MARKER = "marker-that-must-not-be-in-any-state"
 NODES = [
-    {"accelerator": "l4", "gpus": 4, "count": 2, "cpu": 47, "memory": "172Gi", "zones": 2},
+    {"accelerator": "l4", "gpus": 4, "count": 2, "cpu": 47, "memory": "172Gi"},
     {
         "accelerator": "a100-80gb",
         "form": "sxm",
@@ -35,7 +35,6 @@ NODES = [
         "count": 2,
         "cpu": 95,
         "memory": "1036Gi",
-        "zones": 2,
     },
 ]
 
