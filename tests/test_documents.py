@@ -235,14 +235,17 @@ def test_yaml_is_read_as_pulumi_reads_it_where_no_is_a_text_and_1e6_a_number() -
     args = (
         accepted(
             "name: 'no'\nmodel: {id: no}\ntarget: {}\n"
-            "traffic: {requests_per_second: 1e1}\nlabels: {country: no, at: 1:30}\n"
+            "traffic: {requests_per_second: 1e1}\n"
+            "labels: {country: no}\nobservability: {alerts: {labels: {at: 1:30}}}\n"
         )
         .stacks[0]
         .args
     )
     assert args.model.id == "no"
     assert args.traffic.requests_per_second == 10
-    assert args.labels == {"country": "no", "at": "1:30"}
+    assert args.labels == {"country": "no"}
+    assert args.observability.alerts is not None
+    assert args.observability.alerts.labels == {"at": "1:30"}
 
 
 def test_anchors_and_merge_keys_work_as_in_any_yaml_file() -> None:

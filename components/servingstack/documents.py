@@ -19,7 +19,7 @@ from typing import Any, TypeGuard
 
 from servingstack.args import ServingStackArgs
 from servingstack.errors import InvalidInput, Violation
-from servingstack.redact import REDACTED, looks_like_secret
+from servingstack.plain import problems, secret_violation
 from servingstack.yaml12 import load
 
 NAMESPACE = "servingstack:"
@@ -180,32 +180,7 @@ def _outer_violations(document: Mapping[str, Any]) -> Iterator[Violation]:
             "require_lock", _short(document["require_lock"]), "true or false", "Correct the value."
         )
     for part in ("stacks", "defaults"):
-        yield from _plain_secrets(document.get(part), part)
-
-
-def _plain_secrets(value: Any, path: str) -> Iterator[Violation]:
-    """Every `secure:` value and every text that looks like a credential."""
-    if isinstance(value, Mapping):
-        if "secure" in value:
-            yield secret_violation(path)
-            return
-        for key, inner in value.items():
-            yield from _plain_secrets(inner, f"{path}.{key}")
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _plain_secrets(inner, f"{path}[{index}]")
-    elif looks_like_secret(value):
-        yield Violation(path, REDACTED, "no credential in plain text", _SECRET_FIX)
-
-
-def secret_violation(path: str) -> Violation:
-    """A `secure:` value where none may be."""
-    allowed = "no secure value inside an object (Pulumi hands it out in plain text)"
-    fix = "Give it a key of its own (`pulumi config set --secret KEY`) and write `{config: KEY}` here."
-    return Violation(path, REDACTED, allowed, fix)
-
-
-_SECRET_FIX = "Name an existing secret, or use `{config: KEY}` with `pulumi config set --secret KEY`."
+        yield from problems(document.get(part), part)
 
 
 def _duplicate_names(listed: Any) -> Iterator[Violation]:
@@ -230,7 +205,7 @@ def _entry(
     existing, violations = _existing(given)
     args: ServingStackArgs | None = None
     try:
-        args = ServingStackArgs.parse(merged)
+        args = ServingStackArgs.validated(merged)
     except InvalidInput as error:
         violations = [*error.violations, *violations]
     placed = [_placed(violation, own, defaults, path) for violation in violations]
@@ -328,4 +303,5 @@ __all__ = [
     "merge",
     "parse_text",
     "read",
+    "secret_violation",
 ]
