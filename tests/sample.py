@@ -68,7 +68,7 @@ def sample_plan(document: dict[str, Any] | None = None, /, **changes: Any) -> Se
     key = args.api_key_secret
     door = FrontDoor(
         image=front_door.IMAGE, replicas=2, port=8080, stats_port=8404, max_concurrent=96, max_queue=64,
-        **_door_size(parts["scaling"], parts["timeouts"], changes.get("front_door", {})),
+        **_door_size(parts["scaling"], parts["timeouts"], changes.get("front_door")),
         api_key_secret_name=None if key is None else key.name,
         api_key_secret_key=None if key is None else key.key,
     )  # fmt: skip
@@ -97,7 +97,8 @@ def sample_plan(document: dict[str, Any] | None = None, /, **changes: Any) -> Se
     )
 
 
-def _door_size(scaling: Scaling, timeouts: Timeouts, door: dict[str, Any]) -> dict[str, int]:
+def _door_size(scaling: Scaling, timeouts: Timeouts, change: dict[str, Any] | None) -> dict[str, int]:
+    door = {} if change is None else change
     size = door_size(
         proxies=door.get("replicas", 2), replicas=scaling.max_replicas, surge=scaling.surge_replicas,
         max_concurrent=door.get("max_concurrent", 96), max_queue=door.get("max_queue", 64),

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
@@ -23,6 +23,7 @@ from servingstack.errors import InvalidInput, Violation, dotted
 from servingstack.plan import ServingPlan
 
 LOCK_VERSION = 1
+Locked = TypeVar("Locked", bound=BaseModel)
 _CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
@@ -94,12 +95,19 @@ def dumps(lock: LockFile) -> str:
 def loads(text: str, source: str) -> LockFile:
     """A lock file's text. Raises `InvalidInput` that names `source`."""
     try:
-        return LockFile.model_validate(json.loads(text))
+        content = json.loads(text)
     except json.JSONDecodeError as error:
         fix = "Resolve a merge by running `servingstack lock` again."
         raise InvalidInput(
             [Violation(f"{source} line {error.lineno}", None, f"JSON ({error.msg})", fix)]
         ) from None
+    return parse(LockFile, content, source)
+
+
+def parse(kind: type[Locked], content: Any, source: str) -> Locked:
+    """A lock file or one plan from its parsed JSON. Raises `InvalidInput` that names `source`."""
+    try:
+        return kind.model_validate(content)
     except ValidationError as error:
         raise InvalidInput([_violation(item, source) for item in error.errors(include_url=False)]) from None
 
@@ -144,6 +152,7 @@ __all__ = [
     "loads",
     "lock_path",
     "make",
+    "parse",
     "read",
     "write",
 ]

@@ -215,7 +215,8 @@ def test_every_runbook_is_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("least", "zero", "said"), [(1, None, "at least 3 replicas are kept"), (0, 600, "keeps the replicas that it has")]
+    ("least", "zero", "said"),
+    [(1, None, "at least 3 replicas are kept"), (0, 600, "keeps the replicas that it has")],
 )
 def test_a_blind_scaler_is_described_as_it_behaves(least: int, zero: int | None, said: str) -> None:
     """A stack that may rest at zero has no fallback, so none is promised."""

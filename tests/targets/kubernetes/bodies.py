@@ -29,7 +29,9 @@ def max_plan() -> ServingPlan:
             "scale_to_zero_after_s": 1800, "hold_s": 300,
         },
         placement={
-            "node_selector": {"pool": "gpu"}, "weights_storage_class": "fast", "ingress_namespace": "gateway",
+            "node_selector": {"pool": "gpu"}, "weights_storage_class": "fast",
+            "weights_volume_bytes": 87 * 1024**3, "ingress_namespace": "gateway",
+            "tolerations": [{"key": "sku", "value": "gpu", "effect": "NoSchedule"}],
             "prometheus_auth": "prometheus-login", "grafana": "https://grafana.example.com/",
         },
     )  # fmt: skip

@@ -43,7 +43,8 @@ def test_the_doors_files_are_mounted_where_it_reads_them() -> None:
 
 def test_a_stopping_door_has_time_for_what_it_has_taken() -> None:
     for plan in (sample_plan(), max_plan()):
-        assert pods(plan)["door"]["spec"]["terminationGracePeriodSeconds"] > front_door.drain_s(plan)
+        assert plan.front_door is not None
+        assert pods(plan)["door"]["spec"]["terminationGracePeriodSeconds"] > plan.front_door.drain_s
 
 
 def test_the_service_callers_type_has_the_stacks_own_name_and_is_inside_the_cluster() -> None:

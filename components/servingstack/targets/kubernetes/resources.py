@@ -24,7 +24,7 @@ from servingstack.targets.kubernetes.existing import KubernetesExisting
 from servingstack.targets.kubernetes.manifests import manifests
 from servingstack.targets.kubernetes.overrides import apply
 from servingstack.targets.kubernetes.parts import Manifest, placement
-from servingstack.targets.kubernetes.requirements import definitions
+from servingstack.targets.kubernetes.requirements import definitions, needed
 
 try:
     import pulumi_kubernetes as k8s
@@ -81,7 +81,9 @@ class KubernetesServing(pulumi.ComponentResource):
         objects = apply(manifests(plan), plan.overrides)
         super().__init__(TOKEN, name, {"namespace": placement(plan).namespace}, opts)
         provider = _provider(self, name, KubernetesExisting() if existing is None else existing)
-        for definition in definitions(plan):
+        if pulumi.runtime.is_dry_run():
+            pulumi.info(needed(objects), self)
+        for definition in definitions(plan, objects):
             _look_up(f"{name}-requires-{definition}", definition, parent=self, provider=provider)
         children: dict[str, pulumi.Resource] = {}
         for each in objects:

@@ -15,7 +15,7 @@ import math
 from importlib import resources
 from typing import Any
 
-from servingstack.plan import EnvVar, Flag, ServingPlan
+from servingstack.plan import EnvVar, Flag, ServingPlan, Toleration
 from servingstack.targets.kubernetes import parts
 from servingstack.targets.kubernetes.parts import Body, Manifest, manifest
 
@@ -85,13 +85,10 @@ def weights(plan: ServingPlan) -> Manifest:
     """A volume that keeps weights and compiled kernels between starts."""
     place = parts.placement(plan)
     metadata = parts.metadata(plan, plan.names["weights"], parts.engine_component(plan))
-    # A repository of 16-bit weights that are served in 8 holds twice what is served; kernels need the
-    # scratch.
-    size = 2 * plan.architecture.weight_bytes + plan.architecture.disk_bytes
     spec: Body = {
         "accessModes": [place.weights_access_mode],
         "storageClassName": place.weights_storage_class,
-        "resources": {"requests": {"storage": parts.memory(size)}},
+        "resources": {"requests": {"storage": parts.memory(place.weights_volume_bytes)}},
     }
     return manifest("weights", "v1", "PersistentVolumeClaim", metadata, spec=spec)
 
@@ -137,8 +134,7 @@ def pod_template(plan: ServingPlan) -> Body:
     """One replica."""
     component = parts.engine_component(plan)
     annotations = {
-        # Karpenter's view of a node's use does not count GPUs: a busy one looks empty, and would be
-        # consolidated.
+        # Karpenter may move a replica to a cheaper node, and a cold start costs more than that saves.
         "karpenter.sh/do-not-disrupt": "true",
     }
     return {
@@ -165,8 +161,20 @@ def _pod_spec(plan: ServingPlan) -> Body:
 
 
 def gpu_tolerations(plan: ServingPlan) -> list[Body]:
-    """GPU nodes are tainted by this key on every cloud, whatever the value."""
-    return [{"key": parts.placement(plan).gpu_resource, "operator": "Exists", "effect": "NoSchedule"}]
+    """The key that GKE taints GPU nodes by, whatever the value (kserve docs/samples/accelerators), and the
+    planned ones: elsewhere whoever makes the nodes chooses, as AKS' guide does with `sku=gpu:NoSchedule`
+    (learn.microsoft.com/azure/aks/use-node-taints)."""
+    place = parts.placement(plan)
+    own = {"key": place.gpu_resource, "operator": "Exists", "effect": "NoSchedule"}
+    return [own, *(_toleration(each) for each in place.tolerations)]
+
+
+def _toleration(planned: Toleration) -> Body:
+    match: Body = {"operator": "Exists"}
+    if planned.value is not None:
+        match = {"operator": "Equal", "value": planned.value}
+    effect = {} if planned.effect is None else {"effect": planned.effect}
+    return {"key": planned.key, **match, **effect}
 
 
 def _spread(plan: ServingPlan) -> list[Body]:
