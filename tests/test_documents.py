@@ -87,6 +87,14 @@ def test_a_field_reset_by_null_leaves_the_key_as_if_it_had_never_been_set() -> N
     assert with_null.stacks[0].args.key() == never.stacks[0].args.key()
 
 
+def test_null_resets_in_defaults_and_for_what_exists_too() -> None:
+    document = accepted(
+        f"defaults: {{slo: null, existing: null}}\nstacks: [{{{CHAT.strip().replace(NEWLINE, ', ')}}}]"
+    )
+    assert document.stacks[0].args.key() == accepted(CHAT).stacks[0].args.key()
+    assert accepted(CHAT + "existing: null\n").stacks[0].existing == {}
+
+
 def test_a_null_inside_a_models_own_config_is_a_value() -> None:
     merged = merge({}, {"model": {"config": {"sliding_window": None}}, "warm": None})
     assert merged == {"model": {"config": {"sliding_window": None}}}

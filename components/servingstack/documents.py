@@ -74,14 +74,18 @@ class Document:
 
 def read(path: Path) -> Document:
     """A file as a document. Raises `InvalidInput`."""
+    return parse_text(read_text(path), path.name)
+
+
+def read_text(path: Path) -> str:
+    """A file's text. Raises `InvalidInput`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InvalidInput(
             [Violation(str(path), None, f"a readable YAML file ({reason})", "Check the path.")]
         ) from None
-    return parse_text(text, path.name)
 
 
 def parse_text(text: str, source: str) -> Document:
@@ -200,8 +204,9 @@ def _entry(
     own: Mapping[str, Any], defaults: Mapping[str, Any], path: str
 ) -> tuple[StackEntry | None, list[Violation]]:
     """One stack over the defaults. Violations name the place that holds the value."""
-    merged = merge({key: value for key, value in defaults.items() if key != "name"}, own)
-    given = merged.pop("existing", {})
+    base = merge({}, {key: value for key, value in defaults.items() if key != "name"})
+    merged = merge(base, own)
+    given = merged.pop("existing", None)
     existing, violations = _existing(given)
     args: ServingStackArgs | None = None
     try:
@@ -260,6 +265,8 @@ def _merges(below: Any, over: Mapping[str, Any], path: tuple[str, ...]) -> TypeG
 
 def _existing(given: Any) -> tuple[dict[str, Any], list[Violation]]:
     """The values that are handed on at deployment."""
+    if given is None:
+        return {}, []
     if not isinstance(given, Mapping):
         return {}, [
             Violation("existing", _short(given), "an object with ids of what exists", "Write `field: value`.")
@@ -303,5 +310,6 @@ __all__ = [
     "merge",
     "parse_text",
     "read",
+    "read_text",
     "secret_violation",
 ]

@@ -78,8 +78,8 @@ def preview(
     graphs = {name: resources(item) for name, item in planned.items()}
     difference = None
     if diff is not None:
-        before = plan_at(source, diff, stack)
-        difference = compare(diff, before, planned, graphs)
+        before, problems = plan_at(source, diff, stack)
+        difference = compare(diff, before, planned, graphs, problems)
     if as_json:
         shown: dict[str, Any] = {
             name: {"plan": item.deployed.model_dump(mode="json")}
@@ -106,7 +106,7 @@ def lock(
     from servingstack.cli.locking import check_lock, write_lock
     from servingstack.cli.source import open_source, plan_all
 
-    source = open_source(environment, file)
+    source = open_source(environment, file, to_relock=not check)
     planned = plan_all(source)
     report = check_lock(source, planned) if check else write_lock(source, planned)
     print(json.dumps(report.document(), indent=2) if as_json else report.text())
