@@ -70,8 +70,10 @@ def host(hardware: HardwareArgs, ranks: Ranks) -> Host | Violation:
     """The host side of a replica; request and limit are the same unless given. A violation where what was
     given is too little."""
     needed = needed_memory(ranks.count, ranks.weights, ranks.load_format)
-    request = _rounded(needed) if hardware.memory_request is None else hardware.memory_request
-    limit = request if hardware.memory_limit is None else hardware.memory_limit
+    request, limit = hardware.memory_request, hardware.memory_limit
+    if request is None:
+        request = _rounded(needed) if limit is None else min(_rounded(needed), limit)
+    limit = request if limit is None else limit
     for name, value in (("memory_request", request), ("memory_limit", limit)):
         if value < needed:
             gib = math.ceil(needed / GIB)
