@@ -367,6 +367,7 @@ def test_a_lock_with_what_this_release_does_not_know_is_refused() -> None:
     entry = content["stacks"]["chat"]
     entry["plan"]["from_the_future"] = 1
     entry["plan_hash"] = lock.content_hash(entry["plan"])
+    entry["plan_hash"] = lock.content_hash(entry["plan"])
     with pytest.raises(pulumi.RunError, match="from_the_future"):
         _run(lock=content)
 
