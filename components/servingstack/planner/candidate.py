@@ -104,7 +104,7 @@ def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> La
     if lost is not None:
         return lost
     weights = share.weights
-    disk = 0 if weights_on_volume(demand) else stored_bytes(demand)
+    disk = 0 if weights_on_volume(demand) else demand.stored_bytes
     room = host(demand.args.hardware, Ranks(tp * pp, weights, demand.engine.load_format, disk))
     if isinstance(room, Violation):
         return Loss("host", str(room), room.path)
@@ -157,11 +157,6 @@ def _host_loss(offer: Offer, gpus: int, room: Host) -> Loss | None:
         f"{offer.label} has {have_cpu} cores and {have_memory:.0f} GiB for pods",
         "hardware.nodes",
     )
-
-
-def stored_bytes(demand: Demand) -> int:
-    """Size of the repository: at the precision it holds, whatever is served."""
-    return round(catalog.weight_bytes(demand.model) * demand.weight_scale)
 
 
 def cache_on_volume(demand: Demand) -> bool:
