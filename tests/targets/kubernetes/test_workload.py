@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+
 import pytest
 from tests.sample import DOCUMENT, GIB, sample_plan
 from tests.targets.kubernetes.bodies import (
