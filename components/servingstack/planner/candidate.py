@@ -11,8 +11,8 @@ import dataclasses
 from dataclasses import dataclass
 
 from servingstack import catalog
-from servingstack.catalog import GIB
-from servingstack.engines.vllm_limits import kv_cache_refusal
+from servingstack.catalog import GIB, Gpu
+from servingstack.engines.vllm_limits import dtype_refusal, kv_cache_refusal
 from servingstack.errors import Violation
 
 from .demand import Demand, Limit
@@ -91,13 +91,12 @@ def kv_dtype_bytes(name: str | None, served: Served) -> float:
 
 def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> Layout | Loss:
     """Fill the GPU; memory only."""
-    served = served_on(offer.gpu, demand.model, precision)
+    lost = _type_loss(demand, offer.gpu, precision)
+    if lost is not None:
+        return lost
+    served = served_on(offer.gpu, demand.model, precision, demand.engine.dtype)
     if isinstance(served, str):
         return Loss("precision", served, "model.precision")
-    kept = demand.engine.kv_cache_dtype
-    refusal = None if kept is None else kv_cache_refusal(kept, offer.gpu.compute_capability)
-    if refusal is not None:
-        return Loss("precision", refusal, "engine.kv_cache_dtype")
     share = _share(demand, offer, served, (tp, pp))
     foot = footprint(demand.model, offer.gpu, served, share)
     lost = _memory_loss(demand, foot, share)
@@ -123,6 +122,17 @@ def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> La
         weights=weights,
         host=room,
     )
+
+
+def _type_loss(demand: Demand, gpu: Gpu, precision: str) -> Loss | None:
+    """Types that the engine was told and that GPU cannot compute or keep."""
+    computed, kept, capability = demand.engine.dtype, demand.engine.kv_cache_dtype, gpu.compute_capability
+    if computed is not None:
+        refusal = dtype_refusal(computed, precision, demand.model.precision, capability)
+        if refusal is not None:
+            return Loss("precision", refusal, "engine.dtype")
+    refusal = None if kept is None else kv_cache_refusal(kept, capability)
+    return None if refusal is None else Loss("precision", refusal, "engine.kv_cache_dtype")
 
 
 def _share(demand: Demand, offer: Offer, served: Served, split: tuple[int, int]) -> Share:
@@ -278,17 +288,17 @@ def _replica(demand: Demand, found: Layout, places: int) -> Replica:
     )
 
 
-_WHAT = {"ttft": "a first token", "tpot": "a further token", "latency": "a whole request"}
+WHAT = {"ttft": "a first token", "tpot": "a further token", "latency": "a whole request"}
 
 
 def _unloaded_loss(replica: Replica, limits: tuple[Limit, ...]) -> Loss | None:
     """Limits that even a single request misses."""
     for limit in limits:
-        alone = _base(replica, limit.kind, 1.0)
+        alone = unqueued(replica, limit.kind, 1.0)
         if alone > limit.seconds:
             return Loss(
                 "latency",
-                f"{_WHAT[limit.kind]} takes {alone * 1000:.0f} ms without any load, above {limit.path} of "
+                f"{WHAT[limit.kind]} takes {alone * 1000:.0f} ms without any load, above {limit.path} of "
                 f"{limit.seconds * 1000:.0f} ms",
                 limit.path,
                 excess=alone / limit.seconds,
@@ -296,7 +306,7 @@ def _unloaded_loss(replica: Replica, limits: tuple[Limit, ...]) -> Loss | None:
     return None
 
 
-def _base(replica: Replica, kind: str, in_flight: float) -> float:
+def unqueued(replica: Replica, kind: str, in_flight: float) -> float:
     """What a request sees in a batch of that size, without waiting."""
     if kind == "ttft":
         return replica.ttft_unqueued(in_flight)
@@ -309,12 +319,12 @@ def _within_limits(replica: Replica, limits: tuple[Limit, ...]) -> tuple[int, st
     """The largest batch that keeps every limit while it is full."""
     best, path = replica.places, ""
     for limit in limits:
-        if _base(replica, limit.kind, best) <= limit.seconds:
+        if unqueued(replica, limit.kind, best) <= limit.seconds:
             continue
         low, high = 1, best  # low keeps the limit, high does not
         while high - low > 1:
             middle = (low + high) // 2
-            kept = _base(replica, limit.kind, middle) <= limit.seconds
+            kept = unqueued(replica, limit.kind, middle) <= limit.seconds
             low, high = (middle, high) if kept else (low, middle)
         best, path = low, limit.path
     return best, path

@@ -8,6 +8,7 @@ from __future__ import annotations
 from servingstack.args import ServingStackArgs
 from servingstack.engines import vllm
 from servingstack.engines.vllm import VllmSettings
+from servingstack.engines.vllm_limits import CAST, DTYPES
 from servingstack.errors import InvalidInput, Violation
 from servingstack.targets import Capabilities, all_capabilities
 
@@ -64,15 +65,14 @@ def check_engine(demand: Demand) -> None:
     """Relations between the engine's settings. Raises `InvalidInput`."""
     engine = demand.engine
     found = list(vllm.violations(demand.args)) + _step_violations(demand, engine)
-    if engine.quantization is not None and demand.args.model.precision not in ("auto", engine.quantization):
-        found.append(
-            Violation(
-                "engine.quantization",
-                engine.quantization,
-                f"left out, or in agreement with model.precision {demand.args.model.precision}",
-                "Set model.precision alone.",
-            )
-        )
+    asked = demand.args.model.precision
+    cast = None if engine.dtype is None else CAST.get(DTYPES.get(engine.dtype, ""))
+    if asked in CAST.values() and cast not in (None, asked):
+        allowed = f"the type of model.precision {asked}, to which the weights are cast"
+        found.append(Violation("engine.dtype", engine.dtype, allowed, "Set one of the two alone."))
+    if demand.max_model_len < vllm.SHORTEST_CONTEXT:
+        allowed = f"at least {vllm.SHORTEST_CONTEXT}, which the warm-up's own request takes"
+        found.append(Violation("model.max_model_len", demand.max_model_len, allowed, "Raise it."))
     if found:
         raise InvalidInput(found)
 
