@@ -135,8 +135,6 @@ def _within_hardware(
             return Loss("cost", reason, "hardware.max_hourly_cost", cost(high + counts.surge) / budget)
     full = high + counts.surge + 1
     placeholders = _placeholders(demand, offer, full * gpus, cost(full)) if high > counts.low else 0
-    together = high + counts.surge + placeholders
-    together = together if offer.nodes is None else min(together, offer.nodes * per_node)
     return Fleet(
         mean=counts.mean,
         peak=counts.peak,
@@ -150,7 +148,7 @@ def _within_hardware(
         per_node=per_node,
         steady_usd=cost(max(counts.low, counts.mean) + placeholders),
         hourly_usd=cost(counts.low + placeholders),
-        peak_usd=cost(together),
+        peak_usd=cost(min([high + counts.surge + placeholders, *(most for most, _ in limits)])),
     )
 
 
