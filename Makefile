@@ -42,7 +42,7 @@ check: python ## formatting, lint and types
 
 .PHONY: test-fast
 test-fast: setup ## all tests but those on the real engine
-	$(BIN)/pytest tests --ignore=tests/engine
+	$(BIN)/pytest tests --ignore=tests/engine -n auto --dist loadfile
 
 .PHONY: test-engine
 test-engine: setup toolchain ## the tests on the real engine and API server
