@@ -64,6 +64,15 @@ class WarmUp(BaseModel):
     timeout_s: float
 
 
+class SecretFile(BaseModel):
+    """A key of a secret that exists, as a file in the container."""
+
+    model_config = _CONFIG
+    path: str
+    secret_name: str
+    secret_key: str
+
+
 class Container(BaseModel):
     """The engine's container, without any cloud's words."""
 
@@ -91,7 +100,18 @@ class Container(BaseModel):
     warm_up: WarmUp
     public_paths: tuple[str, ...]
     """Paths that clients may call; all others stay closed."""
-    protocol: Literal["openai"] = "openai"
+    protocol: Literal["openai", "triton", "torchserve"] = "openai"
+    """What clients speak: OpenAI's API, Triton's `/v2` (KServe v2), TorchServe's `/predictions`."""
+    metrics_port: int | None = None
+    """Where metrics are served; None for `port`."""
+    grpc_port: int | None = None
+    """Where the engine listens for gRPC; None for nowhere."""
+    files: dict[str, str] = Field(default_factory=dict[str, str])
+    """Texts that the container finds at absolute paths: configuration, small scripts."""
+    volume_mounts: dict[str, str] = Field(default_factory=dict[str, str])
+    """Absolute path in the container by path within the weights' volume, instead of the whole at `model_path`."""
+    secret_files: tuple[SecretFile, ...] = ()
+    """Credentials that a client library reads from a file."""
 
 
 # ---- decisions --------------------------------------------------------------------------------------------------
