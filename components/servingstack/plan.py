@@ -108,6 +108,8 @@ class Container(BaseModel):
     """Where the engine listens for gRPC; None for nowhere."""
     files: dict[str, str] = Field(default_factory=dict[str, str])
     """Texts that the container finds at absolute paths: configuration, small scripts."""
+    repository_files: dict[str, str] = Field(default_factory=dict[str, str])
+    """Texts that the store of models must hold at paths below its root, since the stack cannot write there."""
     volume_mounts: dict[str, str] = Field(default_factory=dict[str, str])
     """Absolute path in the container by path within the weights' volume, instead of the whole at `model_path`."""
     secret_files: tuple[SecretFile, ...] = ()

@@ -26,10 +26,19 @@ class EngineSignal:
     """The histogram behind a percentile."""
     edges: tuple[float, ...] = ()
     """Its upper edges, in the signal's unit, without +Inf."""
+    parts: tuple[tuple[str, str], ...] = ()
+    """More series on its panel, as legend and expression: one per model, where an engine serves several."""
 
     def query(self, selector: str, window: str = "5m") -> str:
         """The expression for label matchers such as `namespace="serving",service="chat-engine"`."""
         return self.expression.replace("$selector", selector).replace("$window", window)
+
+    def queries(self, selector: str, window: str = "5m") -> dict[str, str]:
+        """The parts, by legend."""
+        return {
+            legend: part.replace("$selector", selector).replace("$window", window)
+            for legend, part in self.parts
+        }
 
 
 @dataclass(frozen=True)

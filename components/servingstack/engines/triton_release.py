@@ -1,0 +1,64 @@
+"""What the pinned Triton image is, and what it runs on.
+
+Trap: the backends for LLMs are not in the main image. `vllm` is in `<release>-vllm-python-py3`, `tensorrtllm`
+in `<release>-trtllm-python-py3`; the main image would fail at start with "unable to find backend library".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+VERSION = "26.08"
+"""NVIDIA's release; Triton itself is 2.72.0 (server r26.08, TRITON_VERSION at 6fa22ae0)."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """One build of the engine."""
+
+    family: str
+    reference: str
+    """By digest."""
+    version: str
+    backends: tuple[str, ...]
+
+
+# Index digest of nvcr.io/nvidia/tritonserver:26.08-py3, read on 2026-11-30 from two independent public
+# repositories: one names tag and digest's beginning together, one the whole digest. CUDA 13.4.1, compute
+# capability 7.5 and newer (docs.nvidia.com, Triton release notes 26.08).
+UPSTREAM = Image(
+    family="upstream",
+    reference="nvcr.io/nvidia/tritonserver@sha256:9185ba5b33d2c85c9204b208957b4bbfc6b2b89066efc9192e0f60c2ab58cec0",
+    version=VERSION,
+    backends=("python", "onnxruntime", "tensorrt", "pytorch"),
+)
+# nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3, tag and digest together in two public documents of one
+# project (Triton 2.71.0, vLLM 0.24.0). No public digest of a newer one was found.
+VLLM = Image(
+    family="upstream-vllm",
+    reference="nvcr.io/nvidia/tritonserver@sha256:31e20bfbc65055d6b85553a00d45342a62c506874aa996c11ae53650151f05b1",
+    version="26.07",
+    backends=("python", "vllm"),
+)
+IMAGES = (UPSTREAM, VLLM)
+MIN_CAPABILITY = (7, 5)
+"""Release notes 26.08, GPU requirements."""
+MIN_DRIVER = "580"
+"""CUDA 13.x, minor version compatibility (docs.nvidia.com/deploy/cuda-compatibility)."""
+_TAGGED = re.compile(r":(\d\d\.\d\d)(?:-[a-z0-9-]+)?@sha256:")
+
+
+def image_for(backends: set[str]) -> Image | None:
+    """The pinned image that has all of the backends; None where no one has."""
+    return next((image for image in IMAGES if backends <= set(image.backends)), None)
+
+
+def version_of(reference: str) -> str | None:
+    """The release that an image reference names in its tag, or a pinned one's; None where it names none."""
+    digest = reference.rpartition("@")[2]
+    pinned = next((image for image in IMAGES if image.reference.rpartition("@")[2] == digest), None)
+    if pinned is not None:
+        return pinned.version
+    tagged = _TAGGED.search(reference)
+    return tagged[1] if tagged else None
