@@ -250,8 +250,8 @@ class KubernetesArgs(BaseModel):
     monitor_labels: Mapping[str, str] | None = None
     """Labels that the Prometheus operator selects monitors and rules by. Default: none."""
     check_requirements: bool = True
-    """Whether a preview fails already where the cluster lacks KEDA's or the Prometheus operator's kinds. It reads
-    their CustomResourceDefinitions, which takes the right to do so. Default yes."""
+    """Whether a preview fails already where the cluster lacks KEDA's or the Prometheus operator's kinds. It
+    reads their CustomResourceDefinitions, which takes the right to do so. Default yes."""
     grafana: str | None = Field(default=None, pattern=r"^https?://\S+$")
     """Address of your Grafana, for the `dashboard_url` output. Default: none, the output is the path below
     it."""

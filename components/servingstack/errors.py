@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
+SHOWN = 6
+"""Considered plans that an error text lists; the error holds them all."""
+
+
 @dataclass(frozen=True)
 class Violation:
     """One thing wrong with the input."""
@@ -69,7 +73,9 @@ class Infeasible(ValueError):
         self.considered: tuple[str, ...] = tuple(considered)
         lines = [f"no plan meets this: {binding}"]
         lines += [f"  would work: {item.change} ({item.consequence})" for item in self.nearest]
-        lines += [f"  considered: {item}" for item in self.considered]
+        lines += [f"  considered: {item}" for item in self.considered[:SHOWN]]
+        if len(self.considered) > SHOWN:
+            lines.append(f"  ... and {len(self.considered) - SHOWN} more that fail alike")
         super().__init__("\n".join(lines))
 
 

@@ -168,6 +168,8 @@ def test_debug_shows_where_an_ordinary_error_came_from_and_keeps_its_code(
 def test_version_and_help_are_exit_0(command: Command) -> None:
     assert command("--version").out.strip() == __version__
     help_text = command("--help").out
+    assert command().out.split() == help_text.split()
+    assert command().code == 0
     assert all(name in help_text for name in ("plan", "preview", "lock", "schema", "--debug"))
 
 

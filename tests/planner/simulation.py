@@ -1,8 +1,7 @@
 """Continuous batching, step by step: an independent check of the queueing formulas.
 
-It shares the duration of a step with the planner and nothing else: Poisson arrivals, first come first served, a
-token budget per step that decoding sequences fill first and prompts share after them.
-"""
+It shares the duration of a step with the planner and nothing else: Poisson arrivals, first come first served,
+a token budget per step that decoding sequences fill first and prompts share after them."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ RTX_6000_ADA = resized(catalog.gpu("l40s"), 47.41)
 
 
 # (what, model, gpu, tp, precision, sequences, tokens per step, measured tokens, tolerance below)
-# Qwen3-8B: silybench-data, vLLM 0.30, server defaults. H100 NVL and RTX 6000 Ada: VLLM_CACHE_CAPACITY of a public
-# profiler, 1024 sequences and 4096 tokens per step. 3090: vllm issue in F130, chunks of 512.
+# Qwen3-8B: silybench-data, vLLM 0.30, server defaults. H100 NVL and RTX 6000 Ada: VLLM_CACHE_CAPACITY of a
+# public profiler, 1024 sequences and 4096 tokens per step. 3090: vllm issue in F130, chunks of 512.
 MEASURED = [
     ("bf16 on H100", "Qwen/Qwen3-8B", H100, 1, "bf16", 1024, 8192, 377_024, 0.03),
     ("fp8 on H100", "Qwen/Qwen3-8B", H100, 1, "fp8", 1024, 8192, 430_272, 0.04),

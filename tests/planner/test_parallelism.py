@@ -27,8 +27,9 @@ def test_f003_a_size_that_does_not_divide_the_heads_is_illegal(heads: int, illeg
 
 
 def test_f003_28_heads_with_4_key_value_heads_split_over_1_2_and_4_of_8_gpus() -> None:
-    # The note also lists 7, 14 and 28, which divide 28; vLLM's models assert that key/value heads divide or are
-    # divided (model_executor/models/llama.py), and 18944 columns do not split over 28: those fail at start.
+    # The note also lists 7, 14 and 28, which divide 28; vLLM's models assert that key/value heads divide or
+    # are divided (model_executor/models/llama.py), and 18944 columns do not split over 28: those fail at
+    # start.
     assert legal_tp(known(QWEN_7B), "bf16", 28) == (1, 2, 4)
 
 
@@ -87,12 +88,13 @@ def _f120(model: str) -> dict[str, Any]:
 
 def test_f120_32b_in_16_bits_on_six_t4_is_refused_and_told_to_quantise() -> None:
     # Qwen2.5-32B has the 40 heads of the note's Qwen1.5-32B.
-    node = {"accelerator": "t4", "gpus": 6, "count": 1, "cpu": 40, "memory": "300Gi"}
     with pytest.raises(Infeasible) as refused:
         plan(_f120("Qwen/Qwen2.5-32B-Instruct"))
     changes = [item.change for item in refused.value.nearest]
     assert any("AWQ" in change or "GPTQ" in change for change in changes)
-    assert not any(line.startswith("3 x t4") for line in refused.value.considered if "pipeline" not in line)
+    assert any("Qwen2.5-32B-Instruct-" in change for change in changes)
+    assert not any("QwQ" in change for change in changes)  # the same shape, another model
+    assert any(line.startswith("4 x t4: of 13.1 GiB per GPU") for line in refused.value.considered)
 
 
 def test_f120_the_int4_repository_runs_as_two_gpus_per_replica() -> None:

@@ -35,8 +35,8 @@ def test_f131_each_format_on_each_capability(model: str, gpu: str, served: tuple
 
 
 def test_f131_awq_on_a_v100_is_refused() -> None:
+    node = {"accelerator": "v100", "gpus": 1, "count": 1, "cpu": 8, "memory": "60Gi"}
     with pytest.raises(Infeasible, match=r"7\.5"):
-        node = {"accelerator": "v100", "gpus": 1, "count": 1, "cpu": 8, "memory": "60Gi"}
         plan(document("Qwen/Qwen2.5-7B-Instruct-AWQ", hardware={"nodes": [node]}))
 
 

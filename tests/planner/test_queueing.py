@@ -1,4 +1,5 @@
-"""Waiting: the formulas against known values and against a simulation that shares only the step's duration."""
+"""Waiting: the formulas against known values and against a simulation that shares only the step's
+duration."""
 
 from __future__ import annotations
 
@@ -7,8 +8,8 @@ import math
 import pytest
 
 from servingstack import catalog
-from servingstack.planner.load import SATURATION, Replica, capacity
 from servingstack.planner.demand import Limit
+from servingstack.planner.load import SATURATION, Replica, capacity
 from servingstack.planner.queueing import admission_wait, occupancy, prefill_wait
 
 from .build import known, paced, replica

@@ -12,14 +12,13 @@ from servingstack._version import __version__
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Plan, show and lock model-serving stacks. Needs no credentials and no engine.",
     epilog="--debug, anywhere, prints the traceback of an error.",
 )
 
 Environment = Annotated[
-    str | None, typer.Argument(metavar="[ENV]", help="Environment: Pulumi.ENV.yaml of this project.")
+    str | None, typer.Argument(metavar="ENV", help="Environment: Pulumi.ENV.yaml of this project.")
 ]
 Check = Annotated[
     bool, typer.Option("--check", help="Write nothing; exit 2 if the lock file is not current.")
@@ -31,9 +30,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, also for errors.
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
-    if version:
-        print(__version__)
+def _main(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version or context.invoked_subcommand is None:
+        print(__version__ if version else context.get_help())
         raise typer.Exit
 
 

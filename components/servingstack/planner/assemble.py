@@ -38,6 +38,8 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution, can: Capabiliti
     expected, cost = outlook.expected(chosen), outlook.cost(demand, chosen)
     scope = Scope.of(names, args.target.kubernetes.namespace)
     watched = monitoring(Stack(args, scope, architecture, scaling, timeouts, cost))
+    cheaper = outlook.at_fp8(demand, chosen, can)
+    others = outlook.alternatives(outcome, can.option)
     warnings = warnings_of(demand, chosen, expected, scaling, can)
     return ServingPlan(
         library_version=__version__,
@@ -57,7 +59,7 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution, can: Capabiliti
         monitoring=watched,
         expected=expected,
         cost=cost,
-        alternatives=outlook.alternatives(outcome, can.option),
+        alternatives=others if cheaper is None else (cheaper, *others),
         warnings=(*warnings, *edge_warnings(watched)),
         assumed=(*demand.assumed, *assumptions(demand, chosen, scaling)),
         overrides={role: dict(fields) for role, fields in (args.overrides or {}).items()},

@@ -91,14 +91,15 @@ def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> La
     """Fill the GPU; memory only."""
     served = served_on(offer.gpu, demand.model, precision)
     if isinstance(served, str):
-        return Loss("precision", f"{offer.gpu.id}: {served}", "model.precision")
+        return Loss("precision", served, "model.precision")
     share = _share(demand, offer, served, (tp, pp))
     foot = footprint(demand.model, offer.gpu, served, share)
-    lost = _memory_loss(demand, offer, foot, share)
+    lost = _memory_loss(demand, foot, share)
     if lost is not None:
         return lost
     weights = weights_total(demand.model, served, demand.weight_scale)
-    room = host(demand.args.hardware, Ranks(tp * pp, weights, demand.engine.load_format, on_volume(demand)))
+    disk = 0 if on_volume(demand) else stored_bytes(demand)
+    room = host(demand.args.hardware, Ranks(tp * pp, weights, demand.engine.load_format, disk))
     lost = _host_loss(offer, tp * pp, room)
     if lost is not None or isinstance(room, Violation):
         return lost if lost is not None else Loss("host", "", "hardware")
@@ -150,31 +151,46 @@ def _host_loss(offer: Offer, gpus: int, room: Host | Violation) -> Loss | None:
     )
 
 
+def stored_bytes(demand: Demand) -> int:
+    """Size of the repository: at the precision it holds, whatever is served."""
+    return round(catalog.weight_bytes(demand.model) * demand.weight_scale)
+
+
 def on_volume(demand: Demand) -> bool:
     """Whether weights outlive a pod."""
     storage = demand.args.target.kubernetes.weights_storage_class
     return storage is not None or demand.args.model.source.startswith("pvc://")
 
 
-def _memory_loss(demand: Demand, offer: Offer, foot: Footprint, share: Share) -> Loss | None:
+def _memory_path(demand: Demand, free: int) -> str:
+    """The field that most likely binds: a pinned split, else the context, else the hardware."""
+    hardware = demand.args.hardware
+    if demand.engine.tensor_parallel_size is not None:
+        return "engine.tensor_parallel_size"
+    if hardware.gpus_per_replica is not None:
+        return "hardware.gpus_per_replica"
+    if free > 0:
+        return "model.max_model_len"
+    return "hardware.nodes" if hardware.nodes is not None else "hardware.accelerators"
+
+
+def _memory_loss(demand: Demand, foot: Footprint, share: Share) -> Loss | None:
     """Weights, overhead and one sequence of the longest length must fit."""
     sequences = 1 if demand.engine.max_num_seqs is None else demand.engine.max_num_seqs
     needed = foot.sequence_bytes(demand.max_model_len)
     free = foot.kv_bytes(sequences)
     if free >= needed:
         return None
-    gpus = share.tp * share.pp
-    count = f"{gpus} x " if gpus > 1 else ""
     per_token = catalog.kv_bytes_per_token(demand.model, share.kv_bytes)
     overhead = foot.overhead(sequences)
     return Loss(
         "memory",
-        f"{count}{offer.gpu.id}: of {foot.usable / GIB:.1f} GiB per GPU, weights take "
+        f"of {foot.usable / GIB:.1f} GiB per GPU, weights take "
         f"{foot.weights / GIB:.1f} and the engine {overhead / GIB:.1f}; {max(free, 0) / GIB:.1f} GiB are "
         f"left "
         f"for the KV cache, and one sequence of {demand.max_model_len} tokens at {per_token:.0f} bytes each "
         f"needs {needed / GIB:.1f} per GPU ({(needed - free) / GIB:.1f} GiB too much)",
-        "model.max_model_len" if free > 0 else "hardware.accelerators",
+        _memory_path(demand, free),
         excess=(foot.weights + overhead + needed) / foot.usable,
     )
 
@@ -253,7 +269,7 @@ def _replica(demand: Demand, found: Layout, places: int) -> Replica:
     )
 
 
-_WHAT = {"ttft": "time to first token", "tpot": "time per token", "latency": "a whole request"}
+_WHAT = {"ttft": "a first token", "tpot": "a further token", "latency": "a whole request"}
 
 
 def _unloaded_loss(replica: Replica, limits: tuple[Limit, ...]) -> Loss | None:
@@ -261,12 +277,9 @@ def _unloaded_loss(replica: Replica, limits: tuple[Limit, ...]) -> Loss | None:
     for limit in limits:
         alone = _base(replica, limit.kind, 1.0)
         if alone > limit.seconds:
-            what = {"ttft": "time to first token", "tpot": "time per token", "latency": "whole request"}[
-                limit.kind
-            ]
             return Loss(
                 "latency",
-                f"{what} is {alone * 1000:.0f} ms without any load, above {limit.path} of "
+                f"{_WHAT[limit.kind]} takes {alone * 1000:.0f} ms without any load, above {limit.path} of "
                 f"{limit.seconds * 1000:.0f} ms",
                 limit.path,
                 excess=alone / limit.seconds,

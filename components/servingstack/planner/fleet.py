@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from servingstack.plan import ColdStart
 from servingstack.targets import Capabilities
 
-from .candidate import Fit, Loss, on_volume
+from .candidate import Fit, Loss, on_volume, stored_bytes
 from .coldstart import Start, cold_start
 from .demand import Demand
 
@@ -151,12 +151,9 @@ def _within_hardware(
 
 def start_of(demand: Demand, found: Fit) -> ColdStart:
     """The cold start of one replica: the weights as they are stored, not as they are served."""
-    from servingstack import catalog
-
-    stored = round(catalog.weight_bytes(demand.model) * demand.weight_scale)
     return cold_start(
         Start(
-            stored_bytes=stored,
+            stored_bytes=stored_bytes(demand),
             layers=demand.model.layers,
             new_node=found.layout.offer.scale_from_zero,
             prepulled=demand.args.target.kubernetes.prepull_images,

@@ -62,8 +62,8 @@ class Ranks:
     count: int
     weights: int
     load_format: str | None
-    volume: bool
-    """Whether the weights lie on a volume rather than on the node's disk."""
+    stored: int
+    """What is downloaded to the node's disk; 0 where the weights lie on a volume."""
 
 
 def host(hardware: HardwareArgs, ranks: Ranks) -> Host | Violation:
@@ -87,7 +87,7 @@ def host(hardware: HardwareArgs, ranks: Ranks) -> Host | Violation:
         memory_request=request,
         memory_limit=limit,
         shared_memory=shared_memory(ranks.count),
-        disk=SCRATCH_BYTES + (0 if ranks.volume else _rounded(ranks.weights)),
+        disk=SCRATCH_BYTES + _rounded(ranks.stored),
     )
 
 

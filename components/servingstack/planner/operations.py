@@ -79,11 +79,11 @@ def threshold_of(demand: Demand, chosen: Solution) -> tuple[int, str]:
     else:
         budget = QUEUE_SHARE * demand.request_timeout_s
         text = f"{QUEUE_SHARE:.0%} of the request timeout of {demand.request_timeout_s} s"
-    depth = max(1, math.floor(budget * rate))
+    depth = min(max(1, math.floor(budget * rate)), replica.places)
     return depth, (
         f"{text} = {budget * 1000:.0f} ms to wait; x {rate:.3g} requests/s per replica = "
         f"{budget * rate:.2f}, "
-        f"so {depth} waiting per replica"
+        f"so {depth} waiting per replica (at most a full batch)"
     )
 
 

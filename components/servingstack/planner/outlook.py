@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from servingstack.plan import Alternative, Cost, Estimate, Expected
+from servingstack.targets import Capabilities
 
 from .candidate import STAGES, Loss
-from .demand import Demand
-from .search import Considered, Outcome, Solution
+from .demand import Demand, resolve
+from .precision import fallback
+from .search import Considered, Outcome, Solution, search
 
 HOURS = 730.0
 """Hours per month, as the clouds bill: 8760 / 12."""
@@ -25,21 +27,21 @@ def expected(chosen: Solution) -> Expected:
     busy = replica.in_flight_at(fit.peak_rps / fleet.peak)
 
     def estimate(value: float) -> Estimate:
-        return Estimate(
-            value=value, low=value * (1 - speed.band), high=value * (1 + speed.band), source=speed.source
-        )
+        low, high = value * (1 - speed.band), value * (1 + speed.band)
+        return Estimate(value=round(value, 3), low=round(low, 3), high=round(high, 3), source=speed.source)
 
     full = float(replica.places)
+    writes = 1 if speed.model.task == "generate" else 0  # an embedding has no token after the first
     return Expected(
         ttft_p50_ms=estimate(replica.ttft_at(busy, 0.50) * 1000),
         ttft_p95_ms=estimate(replica.ttft_at(busy, 0.95) * 1000),
-        tpot_p50_ms=estimate(replica.tpot_at(busy, 0.50) * 1000),
-        tpot_p95_ms=estimate(replica.tpot_at(busy, 0.95) * 1000),
+        tpot_p50_ms=estimate(replica.tpot_at(busy, 0.50) * 1000 * writes),
+        tpot_p95_ms=estimate(replica.tpot_at(busy, 0.95) * 1000 * writes),
         latency_p95_ms=estimate(replica.latency_at(busy, 0.95) * 1000),
         output_tokens_per_s=estimate(replica.rate(full) * replica.output_tokens),
         requests_per_s=estimate(replica.rate(full)),
-        utilisation_at_mean=fit.mean_rps / (max(fleet.low, fleet.mean) * bears.saturation),
-        utilisation_at_peak=fit.peak_rps / (fleet.peak * bears.saturation),
+        utilisation_at_mean=round(fit.mean_rps / (max(fleet.low, fleet.mean) * bears.saturation), 4),
+        utilisation_at_peak=round(fit.peak_rps / (fleet.peak * bears.saturation), 4),
     )
 
 
@@ -50,16 +52,44 @@ def cost(demand: Demand, chosen: Solution) -> Cost:
     without = offer.hourly(max(fleet.low - fleet.warm, 0), gpus, fleet.per_node)
     tokens = fit.mean_rps * demand.output_tokens * 3600 / 1e6
     return Cost(
-        hourly_usd=fleet.hourly_usd,
-        peak_hourly_usd=fleet.peak_usd,
-        monthly_usd=fleet.hourly_usd * HOURS,
-        warm_monthly_usd=(fleet.hourly_usd - without) * HOURS,
-        per_gpu_hour_usd=offer.usd_per_gpu,
-        per_million_output_tokens_usd=fleet.steady_usd / tokens,
+        hourly_usd=round(fleet.hourly_usd, 4),
+        peak_hourly_usd=round(fleet.peak_usd, 4),
+        monthly_usd=round(fleet.hourly_usd * HOURS, 2),
+        warm_monthly_usd=round((fleet.hourly_usd - without) * HOURS, 2),
+        per_gpu_hour_usd=round(offer.usd_per_gpu, 4),
+        per_million_output_tokens_usd=round(fleet.steady_usd / tokens, 4),
         basis=offer.basis,
         price_date=offer.price_date,
         price_source=offer.price_source,
     )
+
+
+FP8_FROM_USD = 5.0
+"""Plans that cost less per hour are not planned a second time at fp8."""
+
+
+def at_fp8(demand: Demand, best: Solution, can: Capabilities) -> Alternative | None:
+    """The plan at fp8, where it is cheaper and nobody asked: a choice for a person, since answers change."""
+    args = demand.args
+    if (
+        fallback(demand.model, args.model.precision) is None
+        or best.fit.layout.served.quantization is not None
+    ):
+        return None
+    if best.fleet.steady_usd < FP8_FROM_USD:
+        return None
+    model = args.model.model_copy(update={"precision": "fp8"})
+    found = search(resolve(args.model_copy(update={"model": model})), can).best
+    if found is None or found.fleet.steady_usd >= best.fleet.steady_usd:
+        return None
+    layout = found.fit.layout
+    row = Considered(layout.offer, layout.tp, layout.pp, "fp8", found)
+    reason = (
+        f"${found.fleet.steady_usd:.2f}/h against ${best.fleet.steady_usd:.2f}/h, but a lower precision "
+        f"changes "
+        "the answers: ask for it with model.precision: fp8"
+    )
+    return _alternative(row, best, can.option).model_copy(update={"lost_because": reason})
 
 
 def alternatives(outcome: Outcome, option: str) -> tuple[Alternative, ...]:
@@ -105,9 +135,15 @@ def _alternative(item: Considered, best: Solution, option: str) -> Alternative:
         tensor_parallel_size=item.tp,
         precision=item.precision if solved is None else solved.fit.layout.served.precision,
         replicas=None if solved is None else solved.fleet.low,
-        hourly_usd=None if solved is None else solved.fleet.hourly_usd,
-        lost_because=outcome.reason if isinstance(outcome, Loss) else _why(outcome, best),
+        hourly_usd=None if solved is None else round(solved.fleet.hourly_usd, 4),
+        lost_because=_unsolved(outcome, best) if isinstance(outcome, Loss) else _why(outcome, best),
     )
+
+
+def _unsolved(loss: Loss, best: Solution) -> str:
+    """A candidate that was not looked at further is compared with the choice, not with the best so far."""
+    dearer = loss.path == "cost"
+    return f"{loss.reason} against ${best.fleet.steady_usd:.2f}/h" if dearer else loss.reason
 
 
 def _why(lost: Solution, best: Solution) -> str:

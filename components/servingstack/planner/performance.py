@@ -165,6 +165,7 @@ def speed(model: Model, gpu: Gpu, served: Served, wiring: Wiring) -> Speed:
     hops = 2 * model.layers if tp > 1 else 0
     host = STEP_S + LAYER_S * model.layers + MOE_LAYER_S * model.moe_layers
     cache = kv_per_token_per_gpu(model, tp, 1, wiring.kv_bytes)
+    fitted = fix.fitted and not model.experts and tp <= 2 and wiring.pp == 1
     return Speed(
         model=model,
         tp=tp,
@@ -177,8 +178,8 @@ def speed(model: Model, gpu: Gpu, served: Served, wiring: Wiring) -> Speed:
         hop_token_s=hops * 2 * (tp - 1) / tp * model.hidden * served.activation_bytes / link,
         step_s=host * fix.slower + hops * latency,
         sequence_s=SEQUENCE_S * fix.slower,
-        band=FITTED_BAND if fix.fitted and not model.experts and tp <= 2 else OTHER_BAND,
-        source=f"roofline, {fix.source}",
+        band=FITTED_BAND if fitted else OTHER_BAND,
+        source=f"roofline, {fix.source}{'' if fitted else '; outside the fitted set'}",
     )
 
 

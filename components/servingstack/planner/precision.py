@@ -49,14 +49,16 @@ def requested(model: Model, wanted: str) -> str:
     return wanted
 
 
+def siblings(model: Model) -> list[Model]:
+    """Repositories that hold the same model at other precisions. A shared shape is not enough: a fine-tune of
+    another name answers differently."""
+    own = model.id.rsplit("/", 1)[-1].lower()
+    found = (catalog.model(name) for name in catalog.model_ids() if own in name.lower())
+    return [other for other in found if other is not None and other.base_id == model.base_id]
+
+
 def _unobtainable(model: Model, wanted: str, why: str) -> Violation:
-    others = [
-        name
-        for name in catalog.model_ids()
-        if (found := catalog.model(name)) is not None
-        and found.base_id == model.base_id
-        and found.precision == wanted
-    ]
+    others = [other.id for other in siblings(model) if other.precision == wanted]
     fix = (
         f"Set model.id to {others[0]}."
         if others

@@ -18,6 +18,7 @@ from servingstack.units import format_duration
 
 from .candidate import Loss
 from .demand import resolve
+from .precision import siblings
 from .search import Outcome, Solution, search
 
 _FACTORS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
@@ -27,15 +28,18 @@ MOST = 4
 
 def refuse(args: ServingStackArgs, outcome: Outcome, can: Capabilities) -> Infeasible:
     """The error to raise."""
-    loss = outcome.binding()
+    nearest_miss, loss = outcome.binding()
     found = list(_nearest(args, can))
-    found.sort(key=lambda item: not item.change.startswith(loss.path))
+    found.sort(
+        key=lambda item: (not item.change.startswith(loss.path), not item.change.startswith("engine."))
+    )
     considered = dict.fromkeys(
-        f"{item.tp * item.pp} x {item.offer.label}: {item.outcome.reason}"
+        f"{item.label}: {item.outcome.reason}"
         for item in outcome.considered
         if isinstance(item.outcome, Loss)
     )
-    return Infeasible(f"{loss.path}: {loss.reason}", found[:MOST], tuple(considered)[:12])
+    binding = f"{loss.path}: {nearest_miss.label}: {loss.reason}"
+    return Infeasible(binding, found[:MOST], tuple(considered)[:12])
 
 
 def _solve(args: ServingStackArgs, can: Capabilities) -> Solution | None:
@@ -152,17 +156,16 @@ def _model(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
 def _repositories(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
     """Quantised repositories of the same model that the catalog knows: one per precision."""
     model = catalog.model(args.model.id)
-    if model is None or args.model.config is not None:
+    if model is None or args.model.config is not None or args.model.precision != "auto":
         return
     tried = {model.precision}
-    for name in catalog.model_ids():
-        other = catalog.model(name)
-        if other is None or other.base_id != model.base_id or other.precision in tried:
+    for other in siblings(model):
+        if other.precision in tried:
             continue
-        found = _solve(_with(args, "model", id=name, precision="auto"), can)
+        found = _solve(_with(args, "model", id=other.id), can)
         if found is not None:
             tried.add(other.precision)
-            yield Nearest(f"model.id: {name}", _cost(found))
+            yield Nearest(f"model.id: {other.id}", _cost(found))
 
 
 def _pins(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:

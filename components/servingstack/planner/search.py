@@ -56,6 +56,12 @@ class Considered:
     precision: str
     outcome: Solution | Loss
 
+    @property
+    def label(self) -> str:
+        """`2 x l4 (g6.12xlarge)`."""
+        stages = f" in {self.pp} stages" if self.pp > 1 else ""
+        return f"{self.tp * self.pp} x {self.offer.label}{stages}"
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -64,10 +70,10 @@ class Outcome:
     best: Solution | None
     considered: tuple[Considered, ...]
 
-    def binding(self) -> Loss:
-        """The loss of the candidate that came furthest; among equals the nearest miss."""
-        losses = [item.outcome for item in self.considered if isinstance(item.outcome, Loss)]
-        return min(losses, key=lambda loss: (-STAGES.index(loss.stage), loss.excess))
+    def binding(self) -> tuple[Considered, Loss]:
+        """The candidate that came furthest and its loss; among equals the nearest miss."""
+        lost = [(item, item.outcome) for item in self.considered if isinstance(item.outcome, Loss)]
+        return min(lost, key=lambda pair: (-STAGES.index(pair[1].stage), pair[1].excess))
 
 
 def search(demand: Demand, can: Capabilities) -> Outcome:
@@ -243,8 +249,8 @@ def _solve(
 
 def _dearer(entry: _Open, best: Solution) -> Loss:
     count = f"{entry.replicas} replica{'s' * (entry.replicas > 1)}"
-    cheapest = best.fleet.steady_usd
-    return Loss("cost", f"at least {count}, ${entry.floor:.2f}/h, against ${cheapest:.2f}/h", "cost")
+    reason = f"at least {count}, ${entry.floor:.2f}/h"
+    return Loss("cost", reason, "cost", entry.floor / best.fleet.steady_usd)
 
 
 def every_layout(demand: Demand) -> Iterator[Layout]:

@@ -92,6 +92,8 @@ def _batch(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
                     f"With all {pinned} sequences a token takes {full * 1000:.0f} ms, above {limit.path} of "
                     f"{limit.seconds * 1000:.0f} ms. Lower max_num_seqs, or leave it out.",
                 )
+    if demand.task != "generate":
+        return
     longest = fit.layout.foot.kv_tokens(fit.replica.places, demand.max_model_len) / demand.max_model_len
     if longest < TIGHT:
         yield _warn(
@@ -204,6 +206,14 @@ def _overridden(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
             f"A replica is taken away after {delay.total_seconds():.0f} s but takes {cold:.0f} s to come "
             f"back. Use "
             f"at least {cold:.0f} s.",
+        )
+    hold = demand.args.scaling.hold
+    if hold is not None and hold.total_seconds() < cold:
+        yield _warn(
+            "hold-before-cold-start",
+            "scaling.hold",
+            f"A request that wakes the stack is held for {hold.total_seconds():.0f} s, but a replica takes "
+            f"{cold:.0f} s to start: it fails. Leave hold out, or raise it.",
         )
     given = demand.args.hardware
     if given.memory_limit is not None and given.memory_limit != given.memory_request:

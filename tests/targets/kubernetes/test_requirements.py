@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tests.recorder import record
+from tests.sample import DOCUMENT, sample_plan
+from tests.targets.kubernetes.bodies import PLANS, fixed_plan
+
 from servingstack import ServingStack
 from servingstack.planner import plan
 from servingstack.targets.kubernetes.manifests import manifests
 from servingstack.targets.kubernetes.requirements import definitions, requirements
-from tests.recorder import record
-from tests.sample import DOCUMENT, sample_plan
-from tests.targets.kubernetes.bodies import PLANS, fixed_plan
 
 CHECKED = {"check_requirements": True}
 

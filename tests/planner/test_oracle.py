@@ -1,0 +1,82 @@
+"""The winner, found a second time by a plain loop that skips nothing."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from servingstack.args import ServingStackArgs
+from servingstack.planner.candidate import Loss, fit, narrowed, opened
+from servingstack.planner.checks import option_of
+from servingstack.planner.demand import Demand, resolve
+from servingstack.planner.fleet import fleet
+from servingstack.planner.search import every_layout, search
+
+from .build import document
+from .test_properties import GPUS, MODELS
+
+ROUNDS, DEMANDS = 10, 30
+
+
+def cheapest(demand: Demand) -> float | None:
+    """The lowest cost of all candidates, each looked at in full."""
+    can = option_of(demand.args)
+    costs: list[float] = []
+    for layout in every_layout(demand):
+        wide = opened(demand, layout)
+        if isinstance(wide, Loss):
+            continue
+        batch = narrowed(demand, wide)
+        if isinstance(batch, Loss):
+            continue
+        found = fleet(demand, fit(demand, layout, batch), can)
+        if not isinstance(found, Loss):
+            costs.append(found.steady_usd)
+    return min(costs, default=None)
+
+
+def _demand(source: random.Random) -> dict[str, Any]:
+    rate = source.uniform(0.1, 30)
+    found = document(
+        source.choice(MODELS),
+        traffic={
+            "requests_per_second": rate,
+            "peak_requests_per_second": rate * source.uniform(1, 3),
+            "input_tokens": source.randint(32, 4000),
+            "output_tokens": source.randint(2, 400),
+            "kind": source.choice(["online", "experiment"]),
+        },
+        request_timeout="60s",
+    )
+    if source.random() < 0.6:
+        found["slo"] = {
+            "ttft_p95": f"{source.randint(150, 3000)}ms",
+            "tpot_p95": f"{source.randint(20, 150)}ms",
+        }
+    hardware: dict[str, Any] = {}
+    if source.random() < 0.4:
+        hardware["accelerators"] = source.sample(GPUS, 3)
+    if source.random() < 0.3:
+        hardware["max_gpus"] = source.randint(1, 40)
+    if source.random() < 0.3:
+        hardware["max_hourly_cost"] = source.uniform(1, 100)
+    if source.random() < 0.4:
+        found["target"] = {"option": "kubernetes", "cloud": source.choice(["aws", "azure", "gcp"])}
+        hardware.pop("accelerators", None)
+    return found | {"hardware": hardware}
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_no_candidate_is_cheaper_than_the_winner(seed: int) -> None:
+    source = random.Random(seed)
+    for _ in range(DEMANDS):
+        demand = resolve(ServingStackArgs.parse(_demand(source)))
+        best = search(demand, option_of(demand.args)).best
+        expected = cheapest(demand)
+        if expected is None:  # the loop does not convert precisions, the search may
+            assert best is None or best.fit.layout.served.quantization == "fp8"
+        else:
+            assert best is not None
+            assert best.fleet.steady_usd == pytest.approx(expected)

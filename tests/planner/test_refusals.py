@@ -1,0 +1,150 @@
+"""A demand is never bent: the limit is named, and what is suggested works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from servingstack.errors import Infeasible, InvalidInput
+from servingstack.planner import plan
+
+from .build import LLAMA_8B, LLAMA_70B, document
+
+
+def _refused(doc: dict[str, Any]) -> Infeasible:
+    with pytest.raises(Infeasible) as refused:
+        plan(doc)
+    return refused.value
+
+
+def _applied(doc: dict[str, Any], change: str) -> dict[str, Any]:
+    """The document with one suggestion taken at its word."""
+    path, _, text = change.partition(": ")
+    value = yaml.safe_load(text)
+    *parents, name = path.split(".")
+    changed = {**doc, **{part: dict(doc.get(part, {})) for part in parents}}
+    target = changed
+    for part in parents:
+        target = target[part]
+    if value == "left out":
+        target.pop(name)
+    else:
+        target[name] = value
+    return changed
+
+
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "first token": (document(LLAMA_70B, slo={"ttft_p95": "30ms"}), "slo.ttft_p95"),
+    "token": (document(LLAMA_70B, slo={"tpot_p95": "4ms"}), "slo.tpot_p95"),
+    "request timeout": (
+        document(traffic={"output_tokens": 3000}, hardware={"accelerators": ["l4"]}),
+        "request_timeout",
+    ),
+    "gpus": (
+        document(LLAMA_70B, hardware={"max_gpus": 4}, traffic={"requests_per_second": 30}),
+        "hardware.max_gpus",
+    ),
+    "money": (document(LLAMA_70B, hardware={"max_hourly_cost": 3}), "hardware.max_hourly_cost"),
+    "replicas": (
+        document(
+            scaling={"max_replicas": 1},
+            hardware={"accelerators": ["l4"]},
+            traffic={"requests_per_second": 20},
+        ),
+        "scaling.max_replicas",
+    ),
+    "accelerator": (document(LLAMA_70B, hardware={"accelerators": ["t4"]}), "hardware.accelerators"),
+    "split": (
+        document(
+            LLAMA_70B,
+            model={"precision": "bf16"},
+            engine={"kind": "vllm", "tensor_parallel_size": 1},
+            hardware={"accelerators": ["h100"]},
+        ),
+        "engine.tensor_parallel_size",
+    ),
+    "batch": (
+        document(
+            engine={"kind": "vllm", "max_num_seqs": 200},
+            hardware={"accelerators": ["l4"], "gpus_per_replica": 1},
+        ),
+        "engine.max_num_seqs",
+    ),
+    "rollout": (
+        document(rollout={"surge": False}, scaling={"min_replicas": 1, "max_replicas": 1}),
+        "rollout.surge",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_refusal_names_the_limit_and_a_change_that_works(name: str) -> None:
+    doc, path = CASES[name]
+    refused = _refused(doc)
+    changes = [item.change for item in refused.nearest]
+    assert any(change.startswith(path) for change in changes) or refused.binding.startswith(path)
+    for change in changes:
+        if not change.startswith("hardware.nodes"):  # described in words: a node has more fields
+            plan(_applied(doc, change))
+
+
+@pytest.mark.parametrize("name", ["first token", "token", "request timeout", "gpus", "money", "replicas"])
+def test_the_binding_limit_is_the_demand_that_was_too_tight(name: str) -> None:
+    doc, path = CASES[name]
+    assert _refused(doc).binding.startswith(path)
+
+
+def test_a_whole_request_beyond_the_timeout_is_refused() -> None:
+    refused = _refused(CASES["request timeout"][0])
+    assert "a whole request takes" in refused.binding
+    assert any(item.change.startswith("request_timeout: ") for item in refused.nearest)
+
+
+def test_one_replica_without_a_spare_gpu_for_a_rollout_is_refused() -> None:
+    node = {"accelerator": "l4", "gpus": 1, "count": 1, "cpu": 8, "memory": "30Gi"}
+    refused = _refused(document(hardware={"nodes": [node]}, traffic={"requests_per_second": 0.1}))
+    assert "one for a rollout" in refused.binding
+    assert any(item.change == "hardware.nodes: 2 x 1 x l4" for item in refused.nearest)
+    node["count"] = 2
+    found = plan(document(hardware={"nodes": [node]}, traffic={"requests_per_second": 0.1}))
+    assert (found.scaling.max_replicas, found.scaling.surge_replicas) == (1, 1)
+
+
+def test_the_surge_gpu_counts_in_max_gpus_and_in_the_price_of_the_peak() -> None:
+    one = document(hardware={"accelerators": ["l4"], "max_gpus": 1}, traffic={"requests_per_second": 0.1})
+    assert _refused(one).binding.startswith("hardware.max_gpus")
+    two = document(hardware={"accelerators": ["l4"], "max_gpus": 2}, traffic={"requests_per_second": 0.1})
+    found = plan(two)
+    assert found.cost.peak_hourly_usd == pytest.approx(2 * found.cost.hourly_usd, rel=1e-3)
+
+
+def test_scale_to_zero_beyond_what_the_path_can_hold_is_refused() -> None:
+    refused = _refused(document(LLAMA_70B, scaling={"min_replicas": 0, "scale_to_zero_after": "10m"}))
+    assert refused.binding.startswith("scaling.scale_to_zero_after")
+    assert "600 s" in refused.binding
+
+
+@pytest.mark.parametrize(
+    ("part", "path"),
+    [
+        ({"exposure": "public"}, "exposure"),
+        ({"exposure": "internal"}, "exposure"),
+        ({"hardware": {"spot": "prefer"}}, "hardware.spot"),
+        ({"hardware": {"spot": "only"}}, "hardware.spot"),  # F134: no spot under an SLA without a floor
+    ],
+)
+def test_f134_what_the_option_cannot_do_is_refused_before_planning(part: dict[str, Any], path: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        plan(document(LLAMA_8B, **part))
+    (violation,) = refused.value.violations
+    assert violation.path == path
+    assert "No option of this release can." in violation.fix
+
+
+def test_a_refusal_can_be_printed_and_lists_what_was_considered() -> None:
+    refused = _refused(CASES["first token"][0])
+    assert "no plan meets this" in str(refused)
+    assert refused.considered
+    assert all(":" in line for line in refused.considered)

@@ -1,0 +1,108 @@
+"""Warnings: each is there when it should be, and only then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from servingstack.planner import plan
+
+from .build import LLAMA_8B, document
+
+TOKEN = {"token_secret": {"name": "hf-token"}}
+QUIET = document("Qwen/Qwen2.5-7B-Instruct", traffic={"requests_per_second": 2}, slo={"ttft_p95": "5s"})
+
+CASES: dict[str, dict[str, Any]] = {
+    "gated-model-without-token": document(LLAMA_8B),
+    "size-from-parameters": document("me/mine", model={"parameters": "7B"}),
+    "quantized-while-loading": document(
+        LLAMA_8B, model={"precision": "fp8"}, hardware={"accelerators": ["l4"]}
+    ),
+    "batch-of-one": document(
+        LLAMA_8B, engine={"kind": "vllm", "max_num_seqs": 1}, traffic={"requests_per_second": 0.05}
+    ),
+    "batch-beyond-slo": document(
+        LLAMA_8B,
+        engine={"kind": "vllm", "max_num_seqs": 128},
+        slo={"tpot_p95": "30ms"},
+        hardware={"accelerators": ["l40s"]},
+        traffic={"requests_per_second": 0.2},
+    ),
+    "kv-cache-tight": document(
+        LLAMA_8B, model={"max_model_len": 20_000}, hardware={"accelerators": ["l4"], "gpus_per_replica": 1}
+    ),
+    "slo-within-error-band": document(
+        LLAMA_8B, slo={"tpot_p95": "105ms"}, hardware={"accelerators": ["l4"], "gpus_per_replica": 1}
+    ),
+    "cold-start-breaks-slo": document(
+        LLAMA_8B, scaling={"min_replicas": 0, "scale_to_zero_after": "10m"}, slo={"ttft_p95": "2s"}
+    ),
+    "cold-start-breaks-availability": document(
+        LLAMA_8B, slo={"availability": 99.995}, traffic={"requests_per_second": 0.1}
+    ),
+    "min-below-mean": document(
+        LLAMA_8B,
+        scaling={"min_replicas": 2},
+        hardware={"accelerators": ["l4"]},
+        traffic={"requests_per_second": 20},
+    ),
+    "no-warm-replica": document(
+        LLAMA_8B,
+        warm=0,
+        hardware={"accelerators": ["l4"]},
+        slo={"ttft_p95": "1s"},
+        traffic={"requests_per_second": 8},
+    ),
+    "gpu-mostly-idle": document(
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        hardware={"accelerators": ["h100-80gb"]},
+        traffic={"requests_per_second": 0.5},
+    ),
+    "hold-before-cold-start": document(
+        LLAMA_8B, scaling={"min_replicas": 0, "scale_to_zero_after": "10m", "hold": "30s"}
+    ),
+    "scale-in-before-cold-start": document(LLAMA_8B, scaling={"scale_in_delay": "30s"}),
+    "memory-limit-above-request": document(
+        LLAMA_8B, hardware={"memory_request": "60Gi", "memory_limit": "80Gi"}
+    ),
+    "prefix-cache-off": document(
+        LLAMA_8B,
+        traffic={"shared_prefix_tokens": 512},
+        engine={"kind": "vllm", "enable_prefix_caching": False},
+    ),
+    "slo-between-histogram-edges": document(LLAMA_8B, slo={"ttft_p95": "444ms"}),
+}
+
+
+def _codes(doc: dict[str, Any]) -> set[str]:
+    return {warning.code for warning in plan(doc).warnings}
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_the_warning_is_given_with_a_path_and_what_to_do(code: str) -> None:
+    (warning, *_) = [found for found in plan(CASES[code]).warnings if found.code == code]
+    assert warning.path
+    assert len(warning.message) > 40
+
+
+def test_a_sound_plan_has_no_warnings() -> None:
+    assert _codes(QUIET) == set()
+
+
+def test_a_token_settles_a_gated_model() -> None:
+    assert "gated-model-without-token" not in _codes(document(LLAMA_8B, model=TOKEN))
+    assert "gated-model-without-token" not in _codes(
+        document(LLAMA_8B, model={"source": "pvc://weights/llama"})
+    )
+    assert "gated-model-without-token" not in _codes(document(LLAMA_8B, model={"gated": False}))
+
+
+def test_an_idle_gpu_is_told_what_would_do_instead_and_for_how_much() -> None:
+    (warning,) = [w for w in plan(CASES["gpu-mostly-idle"]).warnings if w.code == "gpu-mostly-idle"]
+    assert "1 x t4 meets every demand at $0.53/h instead of $6.88/h" in warning.message
+
+
+def test_the_cheapest_gpu_is_not_called_idle() -> None:
+    doc = document("Qwen/Qwen2.5-0.5B-Instruct", traffic={"requests_per_second": 0.5})
+    assert "gpu-mostly-idle" not in _codes(doc)
