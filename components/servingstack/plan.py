@@ -109,9 +109,9 @@ class Container(BaseModel):
     files: dict[str, str] = Field(default_factory=dict[str, str])
     """Texts that the container finds at absolute paths: configuration, small scripts."""
     repository_files: dict[str, str] = Field(default_factory=dict[str, str])
-    """Texts that the store of models must hold at paths below its root, since the stack cannot write there."""
+    """Texts that the store of models must hold below its root, since the stack cannot write there."""
     volume_mounts: dict[str, str] = Field(default_factory=dict[str, str])
-    """Absolute path in the container by path within the weights' volume, instead of the whole at `model_path`."""
+    """Path in the container by path within the weights' volume, instead of the whole at `model_path`."""
     secret_files: tuple[SecretFile, ...] = ()
     """Credentials that a client library reads from a file."""
 
