@@ -1,10 +1,10 @@
 """A TorchServe of one's own to test against, and what its release accepts and exports, as data files.
 
     python tools/torchserve.py install           # a virtual environment in the cache; prints its path
-    python tools/torchserve.py facts [--check]   # writes the data files, or compares them with the committed ones
+    python tools/torchserve.py facts [--check]   # writes the data files, or compares the committed ones
 
-The trap: TorchServe's own installer fetches PyTorch by the gigabyte. Debian's python3-torch is enough for a tiny
-model, and a virtual environment on the system's Python sees it.
+The trap: TorchServe's own installer fetches PyTorch by the gigabyte. Debian's python3-torch is enough for a
+tiny model, and a virtual environment on the system's Python sees it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from typing import Any
 VERSION = "0.12.0"
 REQUIREMENTS = (f"torchserve=={VERSION}", f"torch-model-archiver=={VERSION}")
 SYSTEM_PYTHON = "/usr/bin/python3"
+_NO_PROPERTY = frozenset(
+    {"PYTHON_EXECUTABLE", "VERSION", "METRIC_FORMAT_PROMETHEUS", "DEFAULT_TS_ALLOWED_URLS"}
+    | {f"DEFAULT_REQUEST_SEQUENCE_{end}" for end in ("ID", "START", "END")}
+    | {"MODEL_METRICS_LOGGER", "MODEL_LOGGER", "MODEL_SERVER_METRICS_LOGGER", "MODEL_SERVER_TELEMETRY_LOGGER"}
+)
 DATA = Path(__file__).resolve().parents[1] / "components/servingstack/engines/data"
 MINIMUM_JAVA = 17
 """docker/Dockerfile and requirements of the release."""
@@ -74,8 +79,12 @@ def install() -> Path:
     return folder
 
 
+def _quietly(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def _run(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = _quietly(command)
     if done.returncode != 0:
         raise TorchServeError(f"{' '.join(command)} failed:\n{(done.stderr or done.stdout)[-2000:]}")
     return done.stdout
@@ -83,7 +92,7 @@ def _run(command: list[str]) -> str:
 
 def _java() -> None:
     java = shutil.which("java")
-    text = "" if java is None else subprocess.run([java, "-version"], capture_output=True, text=True).stderr
+    text = "" if java is None else _quietly([java, "-version"]).stderr
     found = re.search(r'version "(\d+)', text)
     if found is None or int(found[1]) < MINIMUM_JAVA:
         raise TorchServeError(
@@ -97,14 +106,14 @@ def _debian_packages() -> None:
     missing = [
         package
         for module, package in (("torch", "python3-torch"), ("ensurepip", "python3-venv"))
-        if subprocess.run([SYSTEM_PYTHON, "-c", f"import {module}"], capture_output=True).returncode != 0
+        if _quietly([SYSTEM_PYTHON, "-c", f"import {module}"]).returncode != 0
     ]
     if not missing:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise TorchServeError(
-            f"TorchServe's tests need {', '.join(missing)} for {SYSTEM_PYTHON} (on Debian: sudo apt-get install "
-            f"{' '.join(missing)})."
+            f"TorchServe's tests need {', '.join(missing)} for {SYSTEM_PYTHON} (on Debian: sudo apt-get "
+            f"install {' '.join(missing)})."
         )
     print(f"Debian packages: installing {' '.join(missing)}", file=sys.stderr)
     _run(["apt-get", "update", "-qq"])
@@ -125,7 +134,8 @@ def facts() -> dict[str, dict[str, Any]]:
         "files": ["ts/arg_parser.py", "ts/frontend/model-server.jar"],
         "flags": read["flags"],
         "environment": sorted(name for name, _ in constants if name.startswith("TS_")),
-        "properties": sorted(value for _, value in constants if re.fullmatch(r"[a-z_]+", value)),
+        # The configuration's own names; the others are for Python, the version, and headers of requests.
+        "properties": sorted(value for name, value in constants if name not in _NO_PROPERTY),
         "model_properties": sorted(
             value for _, value in re.findall(r'String ([A-Z_]+) = "([a-z]+[A-Za-z]*)"', model)
         ),

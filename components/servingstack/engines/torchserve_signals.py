@@ -3,9 +3,10 @@
 Traps:
 - Its latencies are counters of microseconds that only grow: a raw one as a scaling signal scales up for ever.
   They are always asked as rates, and a mean is the rate of the time over the rate of the requests.
-- There is no gauge of waiting requests. By Little's law the time that requests spent waiting, per second, *is*
-  their mean number; so the rate of the queue's counter is the queue depth. It is counted as answers leave, so
-  a server that answers nothing shows none: the front door bounds what it sends to a replica and counts the rest.
+- There is no gauge of waiting requests. By Little's law the time that requests spent waiting, per second,
+  *is* their mean number; so the rate of the queue's counter is the queue depth. It is counted as answers
+  leave, so a server that answers nothing shows none: the front door bounds what it sends to a replica and
+  counts the rest.
 - `ts_inference_latency_microseconds` holds the wait as well as the work.
 - `QueueTime` and `PredictionTime` are the last request's, not a mean.
 - `Requests2XX` and its kin also count health checks and scrapes.
@@ -27,13 +28,13 @@ QUEUE = "ts_queue_latency_microseconds"
 ERRORS = "Requests5XX"
 QUEUE_WINDOW = "2m"
 """Of the queue depth: four scrapes of 30 s. A scaler cannot wait for the 5 minutes of a panel."""
-_NO_HISTOGRAM = "TorchServe exports sums of time and no histogram: `latency_mean` and `queue_time_mean` are what there is."
+_NO_HISTOGRAM = "TorchServe exports sums of time and no histogram: there are means alone."
 _NO_TOKENS = "TorchServe counts requests, not tokens."
 
 
 @cache
 def signals(version: str | None = VERSION) -> dict[str, EngineSignal]:
-    """Every signal of the engine by id, whatever the release: the project is at its end, no name moves any more."""
+    """Every signal of the engine by id, whatever the release: at a project's end no name moves any more."""
     del version
     latency, queue, requests = (_rate(name) for name in (LATENCY, QUEUE, REQUESTS))
     found = [
@@ -99,8 +100,8 @@ def histogram_edge(kind: str, threshold_s: float, version: str | None = VERSION)
 def _refusal(kind: str, threshold_s: float | None) -> str:
     asked = "" if threshold_s is None else f" of {threshold_s:g} s"
     return (
-        f"an objective that TorchServe's counters hold; a {kind}{asked} needs a histogram | Leave it out, and "
-        "watch `latency_mean`."
+        f"an objective that TorchServe's counters hold; a {kind}{asked} needs a histogram | Leave it out, "
+        "and watch `latency_mean`."
     )
 
 
