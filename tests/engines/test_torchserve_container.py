@@ -239,6 +239,7 @@ def test_the_examples_model_config_is_what_its_plan_renders() -> None:
 class TestRefusals:
     def test_a_repository_of_the_hub_is_no_store(self) -> None:
         (found,) = torchserve.violations(asked(model={**MODEL, "source": "hf"}))
+        assert found.value == "hf"
         assert found.path == "model.source"
         assert "pvc://" in found.fix
 

@@ -166,11 +166,9 @@ def violations(args: ServingStackArgs) -> list[Violation]:
     if not isinstance(settings, TorchServeSettings):
         return []
     found: list[Violation] = []
-    if args.model.source == "hf":
+    if not args.model.source.startswith("pvc://"):
         fix = f"Put {settings.archive} on a volume and name it: pvc://<claim>/<directory>."
-        found.append(
-            Violation("model.source", "hf", "a store of archives: TorchServe reads no repositories", fix)
-        )
+        found.append(Violation("model.source", args.model.source, "a volume with the store of archives", fix))
     if args.model.task not in TASKS:
         fix = "Say what the model does, or use engine.kind: vllm for one that generates."
         allowed = f"{', '.join(TASKS)}: TorchServe answers whole requests and counts no tokens"
