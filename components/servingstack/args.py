@@ -26,6 +26,9 @@ from pydantic import (
     model_validator,
 )
 
+from servingstack.engines.sglang import SglangSettings
+from servingstack.engines.torchserve import TorchServeSettings
+from servingstack.engines.triton_settings import TritonSettings
 from servingstack.engines.vllm import VllmSettings
 from servingstack.errors import InvalidInput, from_pydantic
 from servingstack.units import Count, Duration, GpuId, Size
@@ -47,6 +50,18 @@ class SecretKey(BaseModel):
     """Key inside it. Default `token`."""
 
 
+class MeasuredBatch(BaseModel):
+    """How long one copy of the model took for a batch, with nothing else on the GPU."""
+
+    model_config = _CONFIG
+    accelerator: GpuId
+    """GPU it was measured on, any case, aliases allowed."""
+    batch_size: int = Field(ge=1)
+    """Requests in the batch."""
+    latency: Duration
+    """Time from the batch's start to its answers."""
+
+
 class ModelArgs(BaseModel):
     """Which model, from where, at which precision."""
 
@@ -54,9 +69,12 @@ class ModelArgs(BaseModel):
     id: str = Field(min_length=1, max_length=200)
     """Model id, as on the Hugging Face hub: `meta-llama/Llama-3.1-70B-Instruct`. In the catalog, or with
     `config`."""
-    source: str = Field(default="hf", pattern=r"^(hf|pvc://[a-z0-9][a-z0-9.-]*(/.*)?)$")
-    """Where the weights come from: `hf` (the hub) or `pvc://<claim>/<path>` (a volume that has them). Default
-    `hf`."""
+    source: str = Field(
+        default="hf", pattern=r"^(hf|files|pvc://[a-z0-9][a-z0-9.-]*(/.*)?|(s3|gs|as)://[^\s/]+(/\S*)?)$"
+    )
+    """Where the model comes from: `hf` (the hub), `pvc://<claim>/<path>` (a volume that has it), for Triton a
+    repository `s3://`, `gs://`, `as://<account>/<container>/<path>`, or `files` (those in `engine.models`).
+    Default `hf`."""
     revision: str | None = Field(default=None, pattern=r"^[0-9A-Za-z._/-]+$")
     """Commit or tag of the repository. Default: the hub's main branch, which may move."""
     precision: Precision = "auto"
@@ -80,6 +98,12 @@ class ModelArgs(BaseModel):
     """Parameters used per token, for mixtures of experts. Default: by formula."""
     weight_bytes: Size | None = Field(default=None, gt=0)
     """Size of the weights as stored, with a unit (`16GB`). Default: parameters x bytes of the precision."""
+    flops_per_request: Count | None = Field(default=None, gt=0)
+    """Floating-point operations of one request, for a model that reads no tokens. Default: from parameters
+    and `traffic.input_tokens`."""
+    batch_times: tuple[MeasuredBatch, ...] = ()
+    """Measured times of batches, for an engine that batches whole requests; they win over the planner's own
+    model. Default: none."""
 
 
 class SloArgs(BaseModel):
@@ -289,7 +313,10 @@ class AutoEngine(BaseModel):
     kind: Literal["auto"] = "auto"
 
 
-EngineArgs = Annotated[AutoEngine | VllmSettings, Field(discriminator="kind")]
+EngineArgs = Annotated[
+    AutoEngine | VllmSettings | SglangSettings | TritonSettings | TorchServeSettings,
+    Field(discriminator="kind"),
+]
 
 
 class ScalingArgs(BaseModel):
@@ -477,6 +504,7 @@ __all__ = [
     "HardwareArgs",
     "InvalidInput",
     "KubernetesArgs",
+    "MeasuredBatch",
     "ModelArgs",
     "NodeArgs",
     "ObservabilityArgs",

@@ -7,6 +7,7 @@ edges has no series of its own, and an alert on it is silently empty; ask `edge_
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -64,3 +65,23 @@ def le(edge: float) -> str:
     """An edge as the `le` label holds it: Python's client writes floats (`1.0`, `0.5`), and Prometheus 3
     makes every edge such a float."""
     return repr(float(edge))
+
+
+class EngineTables(Protocol):
+    """What an engine's signal module offers, as a module or as an object that knows the stack."""
+
+    def signals(self, version: str | None) -> dict[str, EngineSignal]:
+        """Every signal by id."""
+        ...
+
+    def objective_counts(self, kind: str, threshold_s: float | None, version: str | None) -> Counts:
+        """Counters of an objective. ValueError where there are none."""
+        ...
+
+    def histogram_edge(self, kind: str, threshold_s: float, version: str | None) -> float:
+        """The edge that stands for a threshold. ValueError where none does."""
+        ...
+
+    def stalled(self, selector: str) -> str:
+        """True for a replica that has work and does none."""
+        ...

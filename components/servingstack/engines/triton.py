@@ -14,6 +14,7 @@ Traps, each seen in production:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,12 @@ from servingstack.engines import facts
 from servingstack.engines.triton_config import Decided, config_message, render
 from servingstack.engines.triton_release import IMAGES, UPSTREAM, VERSION, image_for, version_of
 from servingstack.engines.triton_rules import repository_violations
-from servingstack.engines.triton_settings import PYTHON_BACKENDS, TritonModel, TritonSettings
+from servingstack.engines.triton_settings import (
+    DEFAULT_EDGES_MS,
+    PYTHON_BACKENDS,
+    TritonModel,
+    TritonSettings,
+)
 from servingstack.engines.triton_signals import TritonTables
 from servingstack.errors import Violation
 from servingstack.plan import Architecture, Batching, Container, EnvVar, Flag, SecretFile, Timeouts, WarmUp
@@ -83,10 +89,17 @@ EnginePaths = tuple[str, ...]
 
 
 def settings_of(args: ServingStackArgs) -> TritonSettings:
-    """The stack's settings. ValueError where it is not Triton's."""
-    if isinstance(args.engine, TritonSettings):
-        return args.engine
-    raise ValueError(f"engine.kind {args.engine.kind} is not triton")
+    """The stack's settings, with a model in any case: the one that `model.id` names where none is listed."""
+    given = args.engine if isinstance(args.engine, TritonSettings) else TritonSettings(kind="triton")
+    if given.models:
+        return given
+    name = re.sub(r"[^A-Za-z0-9_.-]", "-", args.model.id.rpartition("/")[2])
+    return given.model_copy(update={"models": (TritonModel(name=name),)})
+
+
+def configured(args: ServingStackArgs) -> bool:
+    """Whether the input describes the models; else their own config.pbtxt does, and nothing is rendered."""
+    return isinstance(args.engine, TritonSettings) and bool(args.engine.models)
 
 
 def scheme_of(source: str) -> str:
@@ -101,8 +114,9 @@ def violations(args: ServingStackArgs) -> list[Violation]:
     """Everything that Triton would refuse, or that contradicts the rest of the input."""
     settings = settings_of(args)
     gpus = args.hardware.gpus_per_replica
+    rules = repository_violations(settings, 1 if gpus is None else gpus) if configured(args) else []
     return [
-        *repository_violations(settings, 1 if gpus is None else gpus),
+        *rules,
         *_source(args, settings),
         *_image(settings),
         *_arguments(settings),
@@ -121,7 +135,7 @@ def _source(args: ServingStackArgs, settings: TritonSettings) -> Iterator[Violat
         yield Violation("model.source", source, "the directory that holds the models' directories", fix)
     held = [model for model in settings.models if model.files]
     bare = [model.name for model in settings.models if not model.files and not model.ensemble]
-    if scheme == "files" and bare:
+    if scheme == "files" and (bare or not configured(args)):
         fix = f"Give {', '.join(bare)} files, or use a repository."
         yield Violation("engine.models", bare, "models with files, for model.source: files", fix)
     if scheme != "files" and held:
@@ -204,6 +218,8 @@ def shared_memory(settings: TritonSettings, gpus: int) -> int:
 
 def edges_ms(args: ServingStackArgs, model: TritonModel) -> tuple[float, ...]:
     """Edges of a model's latency histogram: as given, or a ladder with the objectives' thresholds in it."""
+    if not configured(args):
+        return DEFAULT_EDGES_MS
     if model.latency_edges is not None:
         return tuple(edge / timedelta(milliseconds=1) for edge in model.latency_edges)
     timeout = args.request_timeout
@@ -255,9 +271,10 @@ def container(
         warm_up=_warm_up(settings, called, batching, architecture.gpus_per_replica),
         public_paths=_public_paths(settings),
         protocol="triton",
-        files=_files(settings, configs, source) if mounted else {},
+        files=_files(settings, configs, source) if mounted and configs else {},
         repository_files={} if mounted else configs,
-        volume_mounts=_mounts(settings, source),
+        model_path=None if configs or scheme_of(source) != "pvc" else MODELS_PATH,
+        volume_mounts=_mounts(settings, source) if configs else {},
         secret_files=_credentials(settings, source),
     )
 
@@ -299,12 +316,20 @@ def _mounts(settings: TritonSettings, source: str) -> dict[str, str]:
     }
 
 
-def _flags(args: ServingStackArgs, settings: TritonSettings, timeouts: Timeouts) -> Iterator[Flag]:
+def _repository(args: ServingStackArgs) -> str:
+    """A bucket by its address; files and versions of a volume where they are mounted; a whole volume by its
+    path."""
     source = args.model.source
-    bucket = scheme_of(source) in STORES
-    yield Flag(name="model-repository", value=source if bucket else MODELS_PATH)
+    if scheme_of(source) in STORES:
+        return source
+    below = "" if configured(args) else source.removeprefix("pvc://").partition("/")[2].strip("/")
+    return f"{MODELS_PATH}/{below}" if below else MODELS_PATH
+
+
+def _flags(args: ServingStackArgs, settings: TritonSettings, timeouts: Timeouts) -> Iterator[Flag]:
+    yield Flag(name="model-repository", value=_repository(args))
     yield Flag(name="model-control-mode", value="none")
-    if not any(model.backend in ("vllm", "tensorrtllm") for model in settings.models):
+    if configured(args) and not any(model.backend in ("vllm", "tensorrtllm") for model in settings.models):
         yield Flag(name="disable-auto-complete-config")  # the vllm backend completes its own tensors
     yield Flag(name="strict-readiness", value="true")
     yield Flag(name="exit-on-error", value="true")

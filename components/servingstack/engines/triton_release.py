@@ -62,3 +62,30 @@ def version_of(reference: str) -> str | None:
         return pinned.version
     tagged = _TAGGED.search(reference)
     return tagged[1] if tagged else None
+
+
+def precision_refusal(precision: str, capability: tuple[int, int]) -> str | None:
+    """Why a GPU of that compute capability cannot run the image, or None. What a model is stored in is its
+    own backend's business."""
+    del precision
+    if capability >= MIN_CAPABILITY:
+        return None
+    return f"Triton {VERSION} needs compute capability 7.5; this GPU has {capability[0]}.{capability[1]}"
+
+
+def runs_native(precision: str, capability: tuple[int, int]) -> bool:
+    """Whether arithmetic runs at that precision: 16 bits and wider always, fp8 from 8.9 on."""
+    return precision in ("fp32", "bf16", "fp16", "int8") or (precision == "fp8" and capability >= (8, 9))
+
+
+def activation_dtype(precision: str, capability: tuple[int, int]) -> str:
+    """Type of the activations, by which their memory is counted."""
+    if precision == "fp32":
+        return "float"
+    return "half" if precision == "fp16" or capability < (8, 0) else "bfloat16"
+
+
+def quantization_method(precision: str, stored: str) -> str | None:
+    """None: nothing is converted while it is loaded. `model.precision` says what the export is; the row of the
+    catalog is another repository's."""
+    del precision, stored

@@ -99,9 +99,10 @@ class TritonSettings(BaseModel):
 
     model_config = CONFIG
     kind: Literal["triton"]
-    models: tuple[TritonModel, ...] = Field(min_length=1)
+    models: tuple[TritonModel, ...] = ()
     """The models of the repository. Requests are planned for the one named as `model.id`'s last part, else
-    for the first ensemble, else for the first."""
+    for the first ensemble, else for the first. Default: one of that name, with a config.pbtxt of its own in
+    the repository, which then decides."""
     image: str | None = None
     """Own image, by digest: `nvcr.io/nvidia/tritonserver:26.08-py3@sha256:...`. Backends vllm and tensorrtllm
     are in images of their own. Default: the pinned release's."""

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from servingstack import catalog
 from servingstack.catalog import GIB
 from servingstack.errors import Violation
 
+from . import dynamic
+from .batches import BatchReplica, BatchSpeed
 from .demand import Demand, Limit
 from .hardware import Offer
-from .host import Host, Ranks, host
+from .host import Host, Ranks, host, host_of_batches
 from .load import SATURATION, Capacity, Replica, capacity
 from .memory import (
     GPU_MEMORY_UTILIZATION,
@@ -55,14 +58,20 @@ class Layout:
     pp: int
     served: Served
     foot: Footprint
-    speed: Speed
+    speed: Speed | BatchSpeed
     step_tokens: int
     weights: int
+    """All of them, or one copy's where an engine keeps several."""
     host: Host
+    data: int = 1
+    """GPUs that each hold the whole model."""
 
     @property
     def gpus(self) -> int:
-        return self.tp * self.pp
+        return self.tp * self.pp * self.data
+
+
+AnyReplica: TypeAlias = Replica | BatchReplica
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,7 @@ class Fit:
     """A layout with its batch and what it bears."""
 
     layout: Layout
-    replica: Replica
+    replica: AnyReplica
     bears: Capacity
     batch_limited_by: str
     kv_tokens: int
@@ -89,9 +98,11 @@ def kv_dtype_bytes(name: str | None, served: Served) -> float:
 
 def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> Layout | Loss:
     """Fill the GPU; memory only."""
-    served = served_on(offer.gpu, demand.model, precision)
+    served = served_on(offer.gpu, demand.model, precision, demand.kind.limits)
     if isinstance(served, str):
         return Loss("precision", served, "model.precision")
+    if demand.batcher is not None:
+        return _copies(demand, offer, tp, served)
     share = _share(demand, offer, served, (tp, pp))
     foot = footprint(demand.model, offer.gpu, served, share)
     lost = _memory_loss(demand, foot, share)
@@ -114,6 +125,34 @@ def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> La
         step_tokens=share.step_tokens,
         weights=weights,
         host=room,
+    )
+
+
+def _copies(demand: Demand, offer: Offer, gpus: int, served: Served) -> Layout | Loss:
+    """Whole copies of the model on each of the GPUs."""
+    stored, batcher = weights_total(demand.model, served, demand.weight_scale), dynamic.of(demand)
+    weights = dynamic.copy_bytes(demand, stored)
+    foot = dynamic.footprint(demand, offer.gpu, served, weights)
+    refusal = dynamic.memory_refusal(demand, offer.gpu, foot)
+    if refusal is not None:
+        full = foot.weights + foot.fixed + foot.per_sequence
+        return Loss("memory", refusal, "hardware.accelerators", full / foot.usable)
+    disk = 0 if on_volume(demand) else stored_bytes(demand) + batcher.other_bytes
+    room = host_of_batches(demand.args.hardware, batcher.processes, weights, (batcher.shared_memory, disk))
+    lost = _host_loss(offer, gpus, room)
+    if lost is not None or isinstance(room, Violation):
+        return lost if lost is not None else Loss("host", "", "hardware")
+    return Layout(
+        offer=offer,
+        tp=1,
+        pp=1,
+        served=served,
+        foot=foot,
+        speed=dynamic.speed_on(demand, offer.gpu, served, weights),
+        step_tokens=0,
+        weights=weights,
+        host=room,
+        data=gpus,
     )
 
 
@@ -199,7 +238,7 @@ def _memory_loss(demand: Demand, foot: Footprint, share: Share) -> Loss | None:
 class Open:
     """A layout with the largest batch that its memory and the engine allow, whatever the objectives."""
 
-    replica: Replica
+    replica: AnyReplica
     limited_by: str
 
     @property
@@ -210,6 +249,11 @@ class Open:
 
 def opened(demand: Demand, found: Layout) -> Open | Loss:
     """Fill the cache with sequences of the traffic's length."""
+    if isinstance(found.speed, BatchSpeed):
+        filled = dynamic.opened(demand, found.speed, found.foot, found.data)
+        if isinstance(filled, str):
+            return Loss("memory", filled, dynamic.of(demand).batch_path)
+        return Open(*filled)
     tokens = demand.sequence_tokens
     places, limited_by = found.foot.most_sequences(tokens, demand.max_model_len), "the KV cache"
     engine_limit = min(default_most_sequences(found.offer.gpu), found.step_tokens)
@@ -224,7 +268,7 @@ def opened(demand: Demand, found: Layout) -> Open | Loss:
     if places < 1:
         reason = f"not one sequence of {tokens} tokens fits beside the weights"
         return Loss("memory", reason, "traffic.input_tokens")
-    return Open(_replica(demand, found, places), limited_by)
+    return Open(_replica(demand, found, found.speed, places), limited_by)
 
 
 def narrowed(demand: Demand, wide: Open) -> Open | Loss:
@@ -233,6 +277,8 @@ def narrowed(demand: Demand, wide: Open) -> Open | Loss:
     lost = _unloaded_loss(replica, demand.limits)
     if lost is not None or demand.engine.max_num_seqs is not None:
         return wide if lost is None else lost
+    if isinstance(replica, BatchReplica):
+        return Open(*dynamic.narrowed(demand, replica, wide.limited_by))
     smaller, path = _within_limits(replica, demand.limits)
     if smaller == replica.places:
         return wide
@@ -255,24 +301,24 @@ def fit(demand: Demand, found: Layout, batch: Open) -> Fit:
     )
 
 
-def _replica(demand: Demand, found: Layout, places: int) -> Replica:
+def _replica(demand: Demand, found: Layout, speed: Speed, places: int) -> Replica:
     new = demand.input_tokens - demand.cached_tokens
     return Replica(
-        speed=found.speed,
+        speed=speed,
         input_tokens=demand.input_tokens,
         cached_tokens=demand.cached_tokens,
         output_tokens=demand.output_tokens,
         step_tokens=found.step_tokens,
         places=places,
-        prefill_s=found.speed.prefill(new, demand.cached_tokens, found.step_tokens),
-        work_s=found.speed.prefill_work(new, demand.cached_tokens),
+        prefill_s=speed.prefill(new, demand.cached_tokens, found.step_tokens),
+        work_s=speed.prefill_work(new, demand.cached_tokens),
     )
 
 
 _WHAT = {"ttft": "a first token", "tpot": "a further token", "latency": "a whole request"}
 
 
-def _unloaded_loss(replica: Replica, limits: tuple[Limit, ...]) -> Loss | None:
+def _unloaded_loss(replica: AnyReplica, limits: tuple[Limit, ...]) -> Loss | None:
     """Limits that even a single request misses."""
     for limit in limits:
         alone = _base(replica, limit.kind, 1.0)
@@ -287,7 +333,7 @@ def _unloaded_loss(replica: Replica, limits: tuple[Limit, ...]) -> Loss | None:
     return None
 
 
-def _base(replica: Replica, kind: str, in_flight: float) -> float:
+def _base(replica: AnyReplica, kind: str, in_flight: float) -> float:
     """What a request sees in a batch of that size, without waiting."""
     if kind == "ttft":
         return replica.ttft_unqueued(in_flight)
@@ -296,7 +342,7 @@ def _base(replica: Replica, kind: str, in_flight: float) -> float:
     return replica.ttft_unqueued(in_flight) + (replica.output_tokens - 1) * replica.tpot(in_flight)
 
 
-def _within_limits(replica: Replica, limits: tuple[Limit, ...]) -> tuple[int, str]:
+def _within_limits(replica: AnyReplica, limits: tuple[Limit, ...]) -> tuple[int, str]:
     """The largest batch that keeps every limit while it is full."""
     best, path = replica.places, ""
     for limit in limits:

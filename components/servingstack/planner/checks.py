@@ -6,8 +6,7 @@ Trap: a refusal names the options that can, and that list is derived from their 
 from __future__ import annotations
 
 from servingstack.args import ServingStackArgs
-from servingstack.engines import vllm
-from servingstack.engines.vllm import VllmSettings
+from servingstack.engines.registry import Tuning
 from servingstack.errors import InvalidInput, Violation
 from servingstack.targets import Capabilities, all_capabilities
 
@@ -66,7 +65,7 @@ def _option_violations(
 def check_engine(demand: Demand) -> None:
     """Relations between the engine's settings. Raises `InvalidInput`."""
     engine = demand.engine
-    found = list(vllm.violations(demand.args)) + _step_violations(demand, engine)
+    found = list(demand.kind.violations(demand.args)) + _step_violations(demand, engine)
     if engine.quantization is not None and demand.args.model.precision not in ("auto", engine.quantization):
         found.append(
             Violation(
@@ -80,7 +79,7 @@ def check_engine(demand: Demand) -> None:
         raise InvalidInput(found)
 
 
-def _step_violations(demand: Demand, engine: VllmSettings) -> list[Violation]:
+def _step_violations(demand: Demand, engine: Tuning) -> list[Violation]:
     """vLLM's own checks (SchedulerConfig): a step holds each sequence, and a whole prompt where none is
     cut."""
     tokens, sequences = engine.max_num_batched_tokens, engine.max_num_seqs

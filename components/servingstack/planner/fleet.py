@@ -154,7 +154,7 @@ def start_of(demand: Demand, found: Fit) -> ColdStart:
     return cold_start(
         Start(
             stored_bytes=stored_bytes(demand),
-            layers=demand.model.layers,
+            layers=0 if demand.batcher is not None else demand.model.layers,  # only these are compiled
             new_node=found.layout.offer.scale_from_zero,
             prepulled=demand.args.target.kubernetes.prepull_images,
             cached=on_volume(demand),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from .demand import Limit
 from .performance import REQUEST_S, Speed
@@ -132,7 +133,16 @@ def bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
     return low
 
 
-def capacity(replica: Replica, limits: tuple[Limit, ...]) -> Capacity:
+class Bears(Protocol):
+    """What is asked of a replica to find what it bears."""
+
+    @property
+    def places(self) -> int: ...
+    def rate(self, in_flight: float) -> float: ...
+    def value(self, limit: Limit, in_flight: float) -> float: ...
+
+
+def capacity(replica: Bears, limits: tuple[Limit, ...]) -> Capacity:
     """The most a replica bears while it keeps every limit and stays below saturation."""
     most = replica.rate(replica.places)
     planned = SATURATION * most

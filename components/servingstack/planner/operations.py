@@ -29,6 +29,9 @@ SHORTEST_STARTUP_S = 300
 GRACE_EXTRA_S = 30
 """Beyond draining: leaving the Service, closing connections, ending the processes."""
 MIN_QUEUE = 16
+LARGEST_QUEUE = 4096
+"""Of whole requests that take milliseconds: a longer queue keeps no objective, and each place costs a door 64
+KiB on both sides."""
 
 
 def scaling(demand: Demand, chosen: Solution, can: Capabilities) -> Scaling:
@@ -70,12 +73,14 @@ def threshold_of(demand: Demand, chosen: Solution) -> tuple[int, str]:
         return given, f"scaling.queue_depth: {given}"
     rate = chosen.fit.bears.rate
     replica, busy = chosen.fit.replica, chosen.fit.bears.in_flight
-    firsts = demand.limits_of("ttft")
+    # The answer of an engine that batches whole requests is its first token.
+    firsts = demand.limits_of("ttft" if demand.batcher is None else "latency")
     if firsts:
         tightest = min(firsts, key=lambda limit: limit.seconds)
         own = replica.ttft_unqueued(busy)
         budget = max(0.0, tightest.seconds - own)
-        text = f"{tightest.path} {tightest.seconds * 1000:.0f} ms - own prefill {own * 1000:.0f} ms"
+        part = "own prefill" if demand.batcher is None else "own batch"
+        text = f"{tightest.path} {tightest.seconds * 1000:.0f} ms - {part} {own * 1000:.0f} ms"
     else:
         budget = QUEUE_SHARE * demand.request_timeout_s
         text = f"{QUEUE_SHARE:.0%} of the request timeout of {demand.request_timeout_s} s"
@@ -134,6 +139,7 @@ def front_door(demand: Demand, chosen: Solution, can: Capabilities) -> FrontDoor
     bears, fleet, secret = chosen.fit.bears, chosen.fleet, demand.args.api_key_secret
     waiting = fleet.high * bears.rate * queue_s(demand, chosen)
     held = bears.rate * fleet.hold_s if fleet.hold_s is not None else 0.0
+    queue = max(MIN_QUEUE, math.ceil(max(waiting, held)))
     return FrontDoor(
         image=can.door.image,
         replicas=can.door.replicas,
@@ -141,7 +147,7 @@ def front_door(demand: Demand, chosen: Solution, can: Capabilities) -> FrontDoor
         stats_port=can.door.stats_port,
         # The engine's own queue is what scaling sees first, so it must be able to reach the threshold.
         max_concurrent=chosen.fit.replica.places + max(threshold, math.ceil(chosen.fit.replica.places * 0.1)),
-        max_queue=max(MIN_QUEUE, math.ceil(max(waiting, held))),
+        max_queue=queue if demand.batcher is None else min(queue, LARGEST_QUEUE),
         api_key_secret_name=None if secret is None else secret.name,
         api_key_secret_key=None if secret is None else secret.key,
     )

@@ -72,7 +72,8 @@ def at_fp8(demand: Demand, best: Solution, can: Capabilities) -> Alternative | N
     """The plan at fp8, where it is cheaper and nobody asked: a choice for a person, since answers change."""
     args = demand.args
     if (
-        fallback(demand.model, args.model.precision) is None
+        demand.batcher is not None
+        or fallback(demand.model, args.model.precision) is None
         or best.fit.layout.served.quantization is not None
     ):
         return None

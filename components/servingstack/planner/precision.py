@@ -9,12 +9,8 @@ from dataclasses import dataclass
 
 from servingstack import catalog
 from servingstack.catalog import Gpu, Model
-from servingstack.engines.vllm_limits import (
-    activation_dtype,
-    precision_refusal,
-    quantization_method,
-    runs_native,
-)
+from servingstack.engines import vllm_limits
+from servingstack.engines.registry import Limits
 from servingstack.errors import InvalidInput, Violation
 
 FULL = ("bf16", "fp16", "fp32")
@@ -37,13 +33,13 @@ class Served:
         return 4 if self.dtype == "float" else 2
 
 
-def requested(model: Model, wanted: str) -> str:
+def requested(model: Model, wanted: str, limits: Limits = vllm_limits) -> str:
     """The precision to try first. Raises `InvalidInput` for one that cannot be had from this repository."""
     stored = model.precision
     if wanted in ("auto", stored):
         return stored
     try:
-        quantization_method(wanted, stored)
+        limits.quantization_method(wanted, stored)
     except ValueError as error:
         raise InvalidInput([_unobtainable(model, wanted, str(error))]) from None
     return wanted
@@ -75,17 +71,17 @@ def fallback(model: Model, wanted: str) -> str | None:
     return "fp8" if wanted == "auto" and model.precision in FULL else None
 
 
-def served_on(gpu: Gpu, model: Model, precision: str) -> Served | str:
+def served_on(gpu: Gpu, model: Model, precision: str, limits: Limits = vllm_limits) -> Served | str:
     """How a GPU serves the precision, or why it cannot."""
     capability = gpu.compute_capability
     # Without bf16 arithmetic the same weights are cast to half as they are loaded.
     actual = "fp16" if precision == "bf16" and not gpu.supports_bf16 else precision
-    refusal = precision_refusal(actual, capability)
+    refusal = limits.precision_refusal(actual, capability)
     if refusal is not None:
         return refusal
     return Served(
         precision=actual,
-        quantization=quantization_method(actual, model.precision),
-        dtype=activation_dtype(actual, capability),
-        native=runs_native(actual, capability),
+        quantization=limits.quantization_method(actual, model.precision),
+        dtype=limits.activation_dtype(actual, capability),
+        native=limits.runs_native(actual, capability),
     )

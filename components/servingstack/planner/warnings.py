@@ -27,6 +27,7 @@ def warnings_of(
 ) -> tuple[PlanWarning, ...]:
     """All that apply, in a fixed order."""
     return (
+        *demand.kind.warnings(demand.args),
         *_model(demand, chosen),
         *_batch(demand, chosen),
         *_objectives(demand, expected),
@@ -77,7 +78,7 @@ def _batch(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
     if fit.replica.places == 1:
         yield _warn(
             "batch-of-one",
-            "engine.max_num_seqs" if demand.engine.max_num_seqs == 1 else fit.batch_limited_by,
+            _batch_path(demand, fit.batch_limited_by),
             f"One sequence at a time ({fit.batch_limited_by}): the GPU is used at a fraction of what it "
             f"can do.",
         )
@@ -92,7 +93,7 @@ def _batch(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
                     f"With all {pinned} sequences a token takes {full * 1000:.0f} ms, above {limit.path} of "
                     f"{limit.seconds * 1000:.0f} ms. Lower max_num_seqs, or leave it out.",
                 )
-    if demand.task != "generate":
+    if demand.task != "generate" or demand.batcher is not None:
         return
     longest = fit.layout.foot.kv_tokens(fit.replica.places, demand.max_model_len) / demand.max_model_len
     if longest < TIGHT:
@@ -103,6 +104,12 @@ def _batch(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
             f"requests "
             "will wait for each other. Lower max_model_len, or use more or larger GPUs.",
         )
+
+
+def _batch_path(demand: Demand, limited_by: str) -> str:
+    if demand.batcher is not None:
+        return demand.batcher.batch_path
+    return "engine.max_num_seqs" if demand.engine.max_num_seqs == 1 else limited_by
 
 
 def _objectives(demand: Demand, expected: Expected) -> Iterator[PlanWarning]:

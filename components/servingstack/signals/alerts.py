@@ -48,8 +48,9 @@ def alerts(stack: Stack, levels: Sequence[tuple[Objective, ServiceLevel]]) -> tu
     if settings is None:
         return ()
     drafts = [draft for objective, level in levels for draft in _burning(objective, level)]
-    drafts += [_no_replica(stack), _door_down(stack), _queue_full(stack), _thrash(stack)]
-    if stack.generates:
+    drafts += [_no_replica(stack), _door_down(stack), _queue_full(stack)]
+    drafts += [_thrash(stack)] if stack.has("preemptions") else []
+    if stack.generates or not stack.has("preemptions"):
         drafts.append(_zombie(stack))
     if stack.scaling.min_replicas > 0:
         drafts.append(_below_minimum(stack))
@@ -155,15 +156,13 @@ def _thrash(stack: Stack) -> Draft:
 
 
 def _zombie(stack: Stack) -> Draft:
+    work = "running requests and makes no tokens" if stack.generates else "waiting requests and answers none"
     return Draft(
         name="ServingZombieReplica",
         severity="page",
         expression=stack.tables.stalled(stack.scope.engine),
         for_s=GRACE_S,
-        summary=(
-            "{{ $labels.pod }} has running requests and makes no tokens, while its health check is green. "
-            "Delete the pod."
-        ),
+        summary=(f"{{{{ $labels.pod }}}} has {work}, while its health check is green. Delete the pod."),
         runbook="zombie-replica",
     )
 

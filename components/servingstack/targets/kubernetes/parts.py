@@ -70,6 +70,12 @@ def labels(plan: ServingPlan, component: str) -> dict[str, str]:
     return plan.labels | {COMPONENT: component}
 
 
+def metrics_port(plan: ServingPlan) -> int:
+    """Where the engine serves its metrics."""
+    own = plan.container.metrics_port
+    return plan.container.port if own is None else own
+
+
 def selector(plan: ServingPlan, component: str) -> dict[str, str]:
     """The labels that find pods and Services of this component; never more than these."""
     return {NAME: plan.labels[NAME], COMPONENT: component}
