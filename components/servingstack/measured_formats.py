@@ -148,10 +148,13 @@ def _bench_table(record: Record, kind: Format) -> MeasuredTable:
     latency = next((found for name in _LATENCY_NAMES if (found := _flat(record, name)) is not None), None)
     rate = float(record["request_throughput"])
     concurrency, notes = _concurrency(record.get("max_concurrency"), rate, latency)
+    conditions = _conditions(record)
+    replicas = int(conditions.get("replicas", 1))
+    tokens = record.get("output_throughput")
     row = MeasuredRow(
-        concurrency=concurrency,
-        requests_per_s=rate,
-        output_tokens_per_s=record.get("output_throughput"),
+        concurrency=concurrency / replicas,
+        requests_per_s=rate / replicas,
+        output_tokens_per_s=None if tokens is None else float(tokens) / replicas,
         ttft_ms=_flat(record, "ttft"),
         tpot_ms=_flat(record, "tpot"),
         latency_ms=latency,
@@ -166,7 +169,19 @@ def _bench_table(record: Record, kind: Format) -> MeasuredTable:
         output_tokens=_per(record, "total_output_tokens", completed),
         date=_day(record.get("date")),
         notes=notes,
+        **conditions,
     )
+
+
+_CONDITIONS = ("accelerator", "gpus_per_replica", "precision", "engine", "replicas")
+
+
+def _conditions(record: Record) -> dict[str, Any]:
+    """What the Job wrote beside the result: vLLM's `--metadata` become fields, SGLang has one `tag`."""
+    tag = str(record.get("tag") or "")
+    told = dict(part.split("=", 1) for part in tag.split(",") if "=" in part)
+    found = {name: record.get(name, told.get(name)) for name in _CONDITIONS}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _flat(record: Record, name: str) -> Spread | None:
