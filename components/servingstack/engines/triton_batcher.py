@@ -33,7 +33,7 @@ def batcher(args: ServingStackArgs) -> Batcher:
     delay = dynamic.max_queue_delay if dynamic is not False else None
     unbatched = dynamic is False and planned.sequence_batching is None
     return Batcher(
-        max_batch_size=1 if unbatched or planned.max_batch_size == 0 else planned.max_batch_size,
+        max_batch_size=1 if unbatched else _batch(planned),
         queue_delay_s=0.0 if unbatched else None if delay is None else delay.total_seconds(),
         copies=max(1, math.ceil(copies(planned, gpus) / gpus)),
         contexts=1 + math.ceil(python / gpus),
@@ -55,6 +55,13 @@ def _planned(called: TritonModel, models: tuple[TritonModel, ...]) -> TritonMode
     names = {step.model_name for step in called.ensemble}
     steps = [model for model in models if model.name in names and not model.ensemble]
     return max(steps, key=lambda model: (model.weight_bytes or 0, model.backend not in PYTHON_BACKENDS))
+
+
+def _batch(model: TritonModel) -> int | None:
+    """The batch that is asked for, by itself or as the largest of the preferred ones."""
+    if model.max_batch_size is not None:
+        return max(1, model.max_batch_size)
+    return model.largest_preferred if model.largest_preferred else None
 
 
 def warnings(args: ServingStackArgs) -> tuple[PlanWarning, ...]:

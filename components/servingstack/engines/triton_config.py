@@ -49,7 +49,8 @@ def microseconds(value: timedelta) -> int:
 
 def config_message(model: TritonModel, decided: Decided) -> Message:
     """The configuration as plain data, in the protobuf's own field names."""
-    most = decided.max_batch_size if model.max_batch_size is None else model.max_batch_size
+    most = max(decided.max_batch_size, model.largest_preferred)
+    most = most if model.max_batch_size is None else model.max_batch_size
     message: Message = {"name": model.name, "max_batch_size": most}
     message |= {"platform": "ensemble"} if model.ensemble else {"backend": model.backend}
     for kind, tensors in (("input", model.input), ("output", model.output)):

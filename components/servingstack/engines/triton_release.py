@@ -86,6 +86,6 @@ def activation_dtype(precision: str, capability: tuple[int, int]) -> str:
 
 
 def quantization_method(precision: str, stored: str) -> str | None:
-    """None: nothing is converted while it is loaded. `model.precision` says what the export is; the row of the
-    catalog is another repository's."""
+    """None: nothing is converted while it is loaded. `model.precision` says what the export is; the catalog's
+    row is of another repository."""
     del precision, stored

@@ -83,6 +83,15 @@ class TritonModel(BaseModel):
     weight_bytes: Size | None = Field(default=None, ge=0)
     """GPU memory of one copy. Default: the stack's model for the one that is called, else 0."""
 
+    @property
+    def largest_preferred(self) -> int:
+        """The largest size that is asked for; 0 for none."""
+        dynamic, sequence = self.dynamic_batching, self.sequence_batching
+        sizes = (
+            () if dynamic is False or dynamic.preferred_batch_size is None else dynamic.preferred_batch_size
+        )
+        return max((*sizes, *(() if sequence is None else sequence.preferred_batch_size)), default=0)
+
     @field_validator("files")
     @classmethod
     def _files_lie_in_a_version(cls, value: Mapping[str, str]) -> Mapping[str, str]:

@@ -234,7 +234,7 @@ def _resources(plan: ServingPlan) -> Body:
     """No CPU limit: its throttling stops the loop that feeds the GPUs, and the request already holds the
     cores."""
     architecture = plan.architecture
-    gpus = architecture.gpus_per_replica
+    gpus = parts.gpus(plan)
     disk = parts.memory(architecture.disk_bytes)
     return {
         "requests": {
