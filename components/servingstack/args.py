@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, cast, get_args
 
 from pydantic import (
     BaseModel,
@@ -31,6 +31,7 @@ from servingstack.engines.torchserve import TorchServeSettings
 from servingstack.engines.triton_settings import TritonSettings
 from servingstack.engines.vllm import VllmSettings
 from servingstack.errors import InvalidInput, from_pydantic
+from servingstack.measured import MeasuredFiles, MeasuredTable
 from servingstack.units import Count, Duration, GpuId, Size
 
 Precision = Literal["auto", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "mxfp4"]
@@ -391,6 +392,18 @@ class ObservabilityArgs(BaseModel):
     """Alerts; `false` for none. Default: on."""
 
 
+def _is_a_table(value: Any) -> Any:
+    """A document's paths were read before; here, nothing touches a file."""
+    if isinstance(value, (str, list)) or (isinstance(value, Mapping) and "files" in value):
+        raise ValueError("a table | In Python, hand over `servingstack.measured_formats.read([path])`.")
+    return cast("Any", value)
+
+
+_TABLE = BeforeValidator(
+    _is_a_table, json_schema_input_type=MeasuredTable | MeasuredFiles | str | list[str] | None
+)
+
+
 class ServingStackArgs(BaseModel):
     """What a model server must achieve. Only `name`, `model` and `target` are required."""
 
@@ -409,6 +422,11 @@ class ServingStackArgs(BaseModel):
     """What hardware may be used. Default: any."""
     engine: EngineArgs = AutoEngine()
     """The model server and its settings. Default: the planner chooses."""
+    measured: Annotated[MeasuredTable | None, _TABLE] = None
+    """A benchmark of this model on the planned hardware; it wins over the planner's own estimates. In a file:
+    the path of what `servingstack bench`, vLLM, SGLang, AIPerf, GenAI-Perf or perf_analyzer wrote, a list of
+    such paths, or `{files: ..., accelerator: ...}`. Default: `bench.<env>.<stack>.json` beside the lock file
+    if it is there, else none."""
     scaling: ScalingArgs = ScalingArgs()
     """How many replicas. Default: from traffic and SLO."""
     warm: int | Literal["auto"] = "auto"

@@ -15,7 +15,7 @@ It is never extrapolated, and `mismatch` says in a sentence where it does not ap
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -126,6 +126,11 @@ class MeasuredTable(BaseModel):
         return self.rows[-1].concurrency
 
     @property
+    def useful(self) -> float:
+        """Concurrency of the highest throughput: beyond it, more requests at once only wait."""
+        return max(self.rows, key=lambda row: row.requests_per_s).concurrency
+
+    @property
     def source(self) -> str:
         """What a plan says where this table stands behind a number."""
         day = "" if self.date is None else f", {self.date}"
@@ -150,6 +155,24 @@ def interpolate(points: Sequence[tuple[float, float]], at: float) -> float:
             share = (math.log(at) - math.log(x0)) / (math.log(x1) - math.log(x0))
             return y0 + share * (y1 - y0)
     return points[-1][1]
+
+
+class MeasuredFiles(BaseModel):
+    """A table by its files, as a document names it, with what they do not say of themselves."""
+
+    model_config = _CONFIG
+    files: str | tuple[str, ...]
+    """Path of the file, or of each; relative to the document."""
+    model: str | None = None
+    """Model that was measured. Default: what the files say."""
+    accelerator: GpuId | None = None
+    """GPU that was measured, any case, aliases allowed. Default: what the files say."""
+    gpus_per_replica: int | None = Field(default=None, ge=1)
+    """GPUs of the replica that was measured. Default: what the files say."""
+    precision: str | None = None
+    """Precision of the weights. Default: what the files say."""
+    engine: str | None = None
+    """Engine and release. Default: what the files say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +217,13 @@ class Calibration:
     deviations: tuple[Deviation, ...]
 
     def factor(self, quantity: Quantity, concurrency: float) -> float:
-        """What to multiply the estimate with; 1 for a quantity that was not measured."""
-        points = [(d.concurrency, d.factor) for d in self.deviations if d.quantity == quantity]
-        return interpolate(points, concurrency) if points else 1.0
+        """What to multiply the estimate with. A part of the latency that was not measured alone follows the
+        whole; 1 for what was not measured at all."""
+        for known in (quantity, "latency") if quantity in ("ttft", "tpot") else (quantity,):
+            points = [(d.concurrency, d.factor) for d in self.deviations if d.quantity == known]
+            if points:
+                return interpolate(points, concurrency)
+        return 1.0
 
     def worst(self) -> dict[Quantity, Deviation]:
         """Where the estimate was off most, by quantity."""
@@ -264,7 +291,7 @@ def mismatch(
     return f"the table was measured with {', '.join(differ)}" if differ else None
 
 
-def violations(table: MeasuredTable, model: str, accelerators: Sequence[str] | None) -> list[Violation]:
+def violations(table: MeasuredTable, model: str, accelerators: Collection[str] | None) -> list[Violation]:
     """What is wrong between a table and the rest of the input."""
     found: list[Violation] = []
     if table.accelerator is None and (accelerators is None or len(accelerators) != 1):

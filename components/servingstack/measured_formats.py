@@ -19,13 +19,14 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ValidationError
 
-from servingstack.errors import InvalidInput, Violation
-from servingstack.measured import Format, MeasuredRow, MeasuredTable, Spread
+from servingstack.errors import InvalidInput, Violation, from_pydantic
+from servingstack.measured import Format, MeasuredFiles, MeasuredRow, MeasuredTable, Spread
 
 Record = Mapping[str, Any]
 
@@ -54,6 +55,24 @@ def read(paths: Iterable[Path]) -> MeasuredTable:
     if wrong or not tables:
         raise InvalidInput(wrong or [Violation("measured", [], "at least one file", "Name one.")])
     return merged(tables)
+
+
+def by_reference(value: object) -> bool:
+    """Whether a document names files instead of holding the table."""
+    return isinstance(value, (str, list)) or (isinstance(value, Mapping) and "files" in value)
+
+
+def resolve(value: object, folder: Path) -> MeasuredTable:
+    """The table that a document names: a path, a list of paths, or `MeasuredFiles`. Raises `InvalidInput`."""
+    asked = cast("Record", value) if isinstance(value, Mapping) else {"files": value}
+    try:
+        named = MeasuredFiles.model_validate(asked)
+    except ValidationError as error:
+        wrong = from_pydantic(error, asked, {"": list(MeasuredFiles.model_fields)}).violations
+        raise InvalidInput([replace(item, path=f"measured.{item.path}") for item in wrong]) from None
+    paths = (named.files,) if isinstance(named.files, str) else named.files
+    table = read([folder / path for path in paths])
+    return table.model_copy(update=named.model_dump(exclude={"files"}, exclude_none=True))
 
 
 def parse(text: str, name: str) -> MeasuredTable:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Command, Project
+from tests.cli.conftest import CHAT, Command, Project
 from tests.cli.openai_server import Behaviour, serving
 
 from servingstack.bench import Bench, BenchError, Wanted, spread
@@ -142,19 +142,68 @@ class TestTheCommand:
     def test_the_table_lies_beside_the_lock_with_the_conditions_of_the_stack(
         self, command: Command, project: Project
     ) -> None:
+        planned = command("plan", "dev", "--json").json()["stacks"]["chat"]["architecture"]
         with serving(Behaviour()) as url:
             result = command("bench", "dev", "--url", url, *ONCE)
         assert result.code == 0, result.err
         path = project.root / "stacks" / "bench.dev.chat.json"
         assert path.parent == project.lock.parent
         table = read([path])
-        planned = command("plan", "dev", "--json").json()["stacks"]["chat"]["architecture"]
         assert table.model == planned["model"] == "Qwen/Qwen2.5-7B-Instruct"
         assert table.accelerator == planned["accelerator"]
         assert table.gpus_per_replica == planned["gpus_per_replica"]
         assert table.precision == planned["precision"]
         assert table.engine == "vllm 0.30.0"
         assert "concurrency 1:" in result.err
+
+    def test_the_next_plan_finds_it_uses_it_says_so_and_shows_where_its_estimate_was_off(
+        self, command: Command, project: Project
+    ) -> None:
+        project.write(CHAT | {"hardware": {"accelerators": ["a100-80gb"], "gpus_per_replica": 1}})
+        before = command("plan", "dev", "--json").json()["stacks"]["chat"]
+        with serving(Behaviour(ttft_s=0.4, tpot_s=0.03)) as url:
+            shape = (
+                "--input-tokens",
+                "512",
+                "--output-tokens",
+                "16",
+                "--concurrency",
+                "1,4",
+                "--requests",
+                "2",
+            )
+            assert command("bench", "dev", "--url", url, *shape).code == 0
+        after = command("plan", "dev", "--json").json()["stacks"]["chat"]
+        assert before["expected"]["tpot_p95_ms"]["source"].startswith("roofline")
+        assert after["expected"]["tpot_p95_ms"]["source"].startswith("measured (servingstack")
+        assert after["expected"]["tpot_p95_ms"]["value"] > 1.5 * before["expected"]["tpot_p95_ms"]["value"]
+        assert after["batching"]["max_num_seqs"] == 4, "nothing is promised beyond what was measured"
+        assert after["args_key"] != before["args_key"], "a lock from before is stale"
+        said = [item["message"] for item in after["warnings"] if item["code"] == "estimate-was-off"]
+        assert any(line.startswith("The measured table is used.") and "tpot" in line for line in said)
+        assert not [item for item in before["warnings"] if item["path"] == "measured"]
+
+    def test_a_table_of_other_hardware_is_not_used_and_that_is_said(
+        self, command: Command, project: Project
+    ) -> None:
+        stack = CHAT | {"hardware": {"accelerators": ["a100-80gb"], "gpus_per_replica": 1}}
+        project.write(stack | {"measured": {"files": "l4.json", "accelerator": "L4"}})
+        with serving(Behaviour()) as url:
+            assert command("bench", "--url", url, *ONCE, "--out", "stacks/l4.json").code == 0
+        table = json.loads((project.root / "stacks/l4.json").read_text())
+        (project.root / "stacks/l4.json").write_text(json.dumps(table | {"model": CHAT["model"]["id"]}))
+        planned = command("plan", "dev", "--json").json()["stacks"]["chat"]
+        assert planned["expected"]["tpot_p95_ms"]["source"].startswith("roofline")
+        [said] = [item["message"] for item in planned["warnings"] if item["code"] == "measured-table-unused"]
+        assert "accelerator l4 where a100-80gb is planned" in said
+
+    def test_a_path_that_is_wrong_is_invalid_input_at_its_place(
+        self, command: Command, project: Project
+    ) -> None:
+        project.write(CHAT | {"measured": "gone.json"})
+        result = command("plan", "dev", "--json")
+        assert result.code == 2
+        assert result.error()["violations"][0]["path"] == "stacks[0].measured"
 
     def test_without_overrides_the_traffic_of_the_stack_is_measured(
         self, command: Command, project: Project

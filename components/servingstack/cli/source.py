@@ -61,7 +61,8 @@ def open_source(environment: str | None, file: Path | None) -> Source:
             [Violation("(command line)", None, "an environment's name or --file, one of them", "Give one.")]
         )
     path = file if file is not None else stack_file(str(environment), Path.cwd())
-    return Source(path, documents.read(path), lock.read(lock.lock_path(path)), environment is not None)
+    document = documents.with_benches(documents.read(path), path)
+    return Source(path, document, lock.read(lock.lock_path(path)), environment is not None)
 
 
 def stack_file(environment: str, start: Path) -> Path:
@@ -95,7 +96,9 @@ def at_ref(source: Source, ref: str) -> Source:
         )
     text = _git(folder, "show", f"{ref}:./{source.path.name}")
     locked = _git(folder, "show", f"{ref}:./{source.lock_path.name}")
-    document = Document(()) if text is None else documents.parse_text(text, f"{source.path.name} at {ref}")
+    document = (
+        Document(()) if text is None else documents.parse_text(text, f"{source.path.name} at {ref}", folder)
+    )
     old_lock = None if locked is None else lock.loads(locked, f"{source.lock_path.name} at {ref}")
     return replace(source, document=document, lock=old_lock)
 

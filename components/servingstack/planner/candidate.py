@@ -15,7 +15,7 @@ from servingstack import catalog
 from servingstack.catalog import GIB
 from servingstack.errors import Violation
 
-from . import dynamic
+from . import dynamic, measurement
 from .batches import BatchReplica, BatchSpeed
 from .demand import Demand, Limit
 from .hardware import Offer
@@ -268,7 +268,13 @@ def opened(demand: Demand, found: Layout) -> Open | Loss:
     if places < 1:
         reason = f"not one sequence of {tokens} tokens fits beside the weights"
         return Loss("memory", reason, "traffic.input_tokens")
-    return Open(_replica(demand, found, found.speed, places), limited_by)
+    replica = measurement.calibrated(
+        demand, _replica(demand, found, found.speed, places), found.offer.gpu.id, found.gpus, found.served
+    )
+    known = measurement.room(replica)
+    if known is not None and known < places and pinned is None:
+        return Open(dataclasses.replace(replica, places=known), measurement.ROOM)
+    return Open(replica, limited_by)
 
 
 def narrowed(demand: Demand, wide: Open) -> Open | Loss:

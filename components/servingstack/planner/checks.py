@@ -5,6 +5,7 @@ Trap: a refusal names the options that can, and that list is derived from their 
 
 from __future__ import annotations
 
+from servingstack import measured
 from servingstack.args import ServingStackArgs
 from servingstack.engines.registry import Tuning
 from servingstack.errors import InvalidInput, Violation
@@ -66,6 +67,10 @@ def check_engine(demand: Demand) -> None:
     """Relations between the engine's settings. Raises `InvalidInput`."""
     engine = demand.engine
     found = list(demand.kind.violations(demand.args)) + _step_violations(demand, engine)
+    if demand.args.measured is not None:
+        hardware = demand.args.hardware
+        known = hardware.accelerators if hardware.nodes is None else {n.accelerator for n in hardware.nodes}
+        found += measured.violations(demand.args.measured, demand.args.model.id, known)
     if engine.quantization is not None and demand.args.model.precision not in ("auto", engine.quantization):
         found.append(
             Violation(

@@ -23,7 +23,7 @@ MOST = 12
 def expected(chosen: Solution) -> Expected:
     """At the peak, with the replicas planned for it."""
     fit, fleet = chosen.fit, chosen.fleet
-    replica, speed, bears = fit.replica, fit.layout.speed, fit.bears
+    replica, speed, bears = fit.replica, fit.replica.speed, fit.bears
     busy = replica.in_flight_at(fit.peak_rps / fleet.peak)
 
     def estimate(value: float) -> Estimate:

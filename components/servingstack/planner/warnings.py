@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from servingstack.plan import Expected, PlanWarning, Scaling
 from servingstack.targets import Capabilities
 
+from . import measurement
 from .demand import Demand, resolve
 from .search import Solution, search
 
@@ -34,6 +35,7 @@ def warnings_of(
         *_starts(demand, scaling),
         *_waste(demand, chosen, expected, can),
         *_overridden(demand, scaling),
+        *_measured(demand, chosen),
     )
 
 
@@ -236,3 +238,11 @@ def _overridden(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
             "engine.enable_prefix_caching",
             "The traffic shares a prefix, but it is computed anew for each request. Leave prefix caching on.",
         )
+
+
+def _measured(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
+    found = chosen.fit.layout
+    why_not = measurement.refusal(demand, found.offer.gpu.id, found.gpus, found.served.precision)
+    if demand.args.measured is not None and demand.batcher is not None:
+        why_not = "the engine batches whole requests, for which model.batch_times is read"
+    return measurement.warnings_of(chosen.fit.replica, why_not)
