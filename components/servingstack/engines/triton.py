@@ -117,10 +117,21 @@ def violations(args: ServingStackArgs) -> list[Violation]:
     rules = repository_violations(settings, 1 if gpus is None else gpus) if configured(args) else []
     return [
         *rules,
+        *_planned(args, settings, 1 if gpus is None else gpus),
         *_source(args, settings),
         *_image(settings),
         *_arguments(settings),
     ]
+
+
+def _planned(args: ServingStackArgs, settings: TritonSettings, gpus: int) -> Iterator[Violation]:
+    """A replica has GPUs; the model that they are planned for must use them."""
+    model = settings.called(args.model.id)
+    if model.ensemble or copies(model, gpus, on_gpu=True):
+        return
+    path = f"engine.models[{settings.models.index(model)}].instance_group"
+    fix = "Add a group of KIND_GPU; other models of the repository may stay on the CPU."
+    yield Violation(path, "KIND_CPU", "a group on the GPU, for the model that requests call", fix)
 
 
 def _source(args: ServingStackArgs, settings: TritonSettings) -> Iterator[Violation]:
@@ -193,15 +204,16 @@ def engine_image(settings: TritonSettings) -> tuple[str, str | None]:
     return image.reference, image.version
 
 
-def copies(model: TritonModel, gpus: int) -> int:
-    """How many instances of a model run in a replica: `count` is per listed GPU."""
+def copies(model: TritonModel, gpus: int, *, on_gpu: bool = False) -> int:
+    """How many instances of a model run in a replica, or on its GPUs alone: `count` is per listed GPU."""
     if model.ensemble:
         return 0
     groups = model.instance_group
     if groups is None:
         return 1 if model.backend == "vllm" else gpus
+    wanted = [group for group in groups if not on_gpu or group.kind != "KIND_CPU"]
     return sum(
-        group.count * ((len(group.gpus) or gpus) if group.kind == "KIND_GPU" else 1) for group in groups
+        group.count * ((len(group.gpus) or gpus) if group.kind == "KIND_GPU" else 1) for group in wanted
     )
 
 
@@ -252,7 +264,9 @@ def container(
 ) -> Container:
     """The container of one replica, in no cloud's words. Reads decisions, takes none."""
     settings, source = settings_of(args), args.model.source
-    configs = {f"{model.name}/config.pbtxt": _config(args, model, batching) for model in settings.models}
+    configs: dict[str, str] = {}
+    if configured(args):
+        configs = {f"{model.name}/config.pbtxt": _config(args, model, batching) for model in settings.models}
     mounted = scheme_of(source) not in STORES
     image, called = engine_image(settings), settings.called(args.model.id)
     return Container(

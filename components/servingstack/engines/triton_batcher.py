@@ -27,7 +27,8 @@ def batcher(args: ServingStackArgs) -> Batcher:
     planned = _planned(called, settings.models)
     steps = [model for model in settings.models if not model.ensemble]
     others = [model for model in steps if model is not planned]
-    python = sum(copies(model, gpus) for model in steps if model.backend in PYTHON_BACKENDS)
+    python = [model for model in steps if model.backend in PYTHON_BACKENDS]
+    contexts = sum(copies(model, gpus, on_gpu=True) for model in python)
     index = settings.models.index(planned)
     dynamic = planned.dynamic_batching
     delay = dynamic.max_queue_delay if dynamic is not False else None
@@ -35,17 +36,19 @@ def batcher(args: ServingStackArgs) -> Batcher:
     return Batcher(
         max_batch_size=1 if unbatched else _batch(planned),
         queue_delay_s=0.0 if unbatched else None if delay is None else delay.total_seconds(),
-        copies=max(1, math.ceil(copies(planned, gpus) / gpus)),
-        contexts=1 + math.ceil(python / gpus),
+        copies=max(1, _per_gpu(planned, gpus)),
+        contexts=1 + math.ceil(contexts / gpus),
         copy_bytes=planned.weight_bytes,
-        other_bytes=sum(
-            math.ceil(copies(model, gpus) / gpus) * (model.weight_bytes or 0) for model in others
-        ),
-        processes=gpus + python,
+        other_bytes=sum(_per_gpu(model, gpus) * (model.weight_bytes or 0) for model in others),
+        processes=1 + sum(copies(model, gpus) for model in python),
         shared_memory=shared_memory(settings, gpus),
         batch_path=f"engine.models[{index}].max_batch_size",
         delay_path=f"engine.models[{index}].dynamic_batching.max_queue_delay",
     )
+
+
+def _per_gpu(model: TritonModel, gpus: int) -> int:
+    return math.ceil(copies(model, gpus, on_gpu=True) / gpus)
 
 
 def _planned(called: TritonModel, models: tuple[TritonModel, ...]) -> TritonModel:
