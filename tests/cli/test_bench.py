@@ -23,6 +23,11 @@ def measure(url: str, behaviour: Behaviour | None = None, **changes: object) -> 
     return Bench(Wanted(**{**fields, **changes}), None).run(lambda _: None)  # type: ignore[arg-type]
 
 
+def _near(measured: float | None, real: float) -> bool:
+    """Never less than the delay that was made; more only by what a busy machine adds."""
+    return measured is not None and 0.98 * real <= measured <= 2.5 * real
+
+
 class TestWhatIsMeasured:
     def test_the_delays_of_the_server_come_out(self) -> None:
         behaviour = Behaviour(ttft_s=0.06, tpot_s=0.01)
@@ -33,10 +38,11 @@ class TestWhatIsMeasured:
             assert row.ttft_ms is not None
             assert row.tpot_ms is not None
             assert row.latency_ms is not None
-            assert row.ttft_ms.p50 == pytest.approx(60, abs=25)
-            assert row.tpot_ms.p50 == pytest.approx(10, abs=4)
-            assert row.latency_ms.p50 == pytest.approx(160, abs=50)
-            assert row.requests_per_s == pytest.approx(row.concurrency / 0.16, rel=0.3)
+            assert _near(row.ttft_ms.p50, 60)
+            assert _near(row.tpot_ms.p50, 10)
+            assert _near(row.latency_ms.p50, 160)
+            assert row.latency_ms.mean is not None
+            assert row.requests_per_s == pytest.approx(row.concurrency / row.latency_ms.mean * 1000, rel=1e-3)
             assert row.output_tokens_per_s == pytest.approx(row.requests_per_s * 11)
         assert behaviour.most_running == 4
         assert (table.model, table.output_tokens) == ("tiny", 11)
@@ -45,7 +51,7 @@ class TestWhatIsMeasured:
         with serving(Behaviour(tpot_s=0.01, tokens_per_chunk=5)) as url:
             [row] = measure(url, concurrency=(1,)).rows
         assert row.tpot_ms is not None
-        assert row.tpot_ms.p50 == pytest.approx(10, abs=4), "chunks of five tokens each come every 50 ms"
+        assert _near(row.tpot_ms.p50, 10), "chunks of five tokens each come every 50 ms"
 
     def test_without_usage_chunks_are_counted(self) -> None:
         with serving(Behaviour(usage=False)) as url:
@@ -90,9 +96,11 @@ class TestWhatIsMeasured:
     def test_rows_are_of_one_replica(self) -> None:
         with serving(Behaviour()) as url:
             table = measure(url, concurrency=(4,), replicas=2)
-            whole = measure(url, concurrency=(4,))
-        assert (table.rows[0].concurrency, table.replicas) == (2, 2)
-        assert table.rows[0].requests_per_s == pytest.approx(whole.rows[0].requests_per_s / 2, rel=0.3)
+        [row] = table.rows
+        assert (row.concurrency, table.replicas) == (2, 2)
+        assert row.latency_ms is not None
+        assert row.latency_ms.mean is not None
+        assert row.requests_per_s == pytest.approx(2 / row.latency_ms.mean * 1000, rel=1e-3)
 
 
 class TestWhatGoesWrong:
@@ -214,6 +222,17 @@ class TestTheCommand:
         assert result.code == 0, result.err
         assert behaviour.bodies[-1]["max_tokens"] == 128
         assert len(behaviour.prompts[-1].split()) == pytest.approx(512, rel=0.05)
+
+    def test_a_job_is_printed_for_the_cluster_with_the_traffic_of_the_stack(
+        self, command: Command, project: Project
+    ) -> None:
+        result = command("bench", "dev", "--job")
+        assert result.code == 0, result.err
+        body = result.json()
+        assert (body["kind"], body["metadata"]["name"]) == ("Job", "chat-bench")
+        first = body["spec"]["template"]["spec"]["initContainers"][0]["command"]
+        assert {"--random-input-len=512", "--random-output-len=128"} <= set(first)
+        assert command("bench", "dev").code == 2, "neither an address nor a Job"
 
     def test_a_bare_address_needs_a_file_to_write(self, command: Command, tmp_path: Path) -> None:
         with serving(Behaviour()) as url:

@@ -6,11 +6,12 @@ is in the shell's history and in every process list. It is in no file that is wr
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +19,12 @@ from servingstack.bench import CONCURRENCY, Bench, BenchError, Wanted
 from servingstack.errors import InvalidInput, Violation
 from servingstack.measured import bench_path
 
-Url = Annotated[str, typer.Option("--url", help="Base of the OpenAI-compatible API: http://localhost:8080")]
+if TYPE_CHECKING:
+    from servingstack.cli.source import Planned
+
+Url = Annotated[
+    str | None, typer.Option("--url", help="Base of the OpenAI-compatible API: http://localhost:8080")
+]
 KeyName = Annotated[
     str | None, typer.Option("--api-key-env", metavar="NAME", help="Variable that holds the API key.")
 ]
@@ -49,13 +55,16 @@ Environment = Annotated[
 ]
 File = Annotated[Path | None, typer.Option("--file", "-f", help="A file with the stack.")]
 Stack = Annotated[str | None, typer.Option("--stack", help="Which stack; needed where there are several.")]
+Job = Annotated[
+    bool, typer.Option("--job", help="Print a Kubernetes Job with the engine's own benchmark instead.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the table as JSON, also errors.")]
 _LEVELS = ",".join(map(str, CONCURRENCY))
 
 
 def bench(
-    url: Url,
     *,
+    url: Url = None,
     environment: Environment = None,
     file: File = None,
     stack: Stack = None,
@@ -70,9 +79,16 @@ def bench(
     replicas: Replicas = 1,
     ignore_eos: IgnoreEos = True,
     out: Out = None,
+    job: Job = False,
     as_json: Json = False,
 ) -> None:
     """Measure a live endpoint at rising concurrency, and write the table that the next plan uses."""
+    if job:
+        typer.echo(job_text(environment, file, stack))
+        return
+    if url is None:
+        fix = "Give --url, or --job for a Job on the cluster."
+        raise InvalidInput([Violation("--url", None, "the address of a running endpoint", fix)])
     wanted = Wanted(
         url=url, model=model, concurrency=levels(concurrency), requests=requests, warm_up=warm_up,
         timeout_s=timeout, replicas=replicas, ignore_eos=ignore_eos,
@@ -93,6 +109,20 @@ def bench(
     text = table.model_dump_json(indent=1, exclude_none=True) + "\n"
     path.write_text(text, encoding="utf-8")
     typer.echo(text if as_json else f"wrote {path}: {len(table.rows)} levels, {table.source}", nl=not as_json)
+
+
+def job_text(environment: str | None, file: Path | None, stack: str | None) -> str:
+    """The Job as JSON, which `kubectl apply -f -` takes. Raises `InvalidInput` for an engine without a
+    benchmark in its image."""
+    from servingstack.targets.kubernetes.bench_job import bench_job
+
+    item = _planned(environment, file, stack)[1]
+    traffic = item.entry.args.traffic
+    made = bench_job(item.deployed, input_tokens=traffic.input_tokens, output_tokens=traffic.output_tokens)
+    if made is None:
+        engine, fix = item.deployed.architecture.engine, "Use --url with an OpenAI-compatible address."
+        raise InvalidInput([Violation("--job", engine, "an engine with a benchmark in its image", fix)])
+    return json.dumps(made.body, indent=2)
 
 
 def levels(text: str) -> tuple[int, ...]:
@@ -123,13 +153,7 @@ def _of_stack(
             fix = "Name the environment, or a file with --out."
             raise InvalidInput([Violation("--out", None, "a file to write", fix)])
         return wanted, {}, out
-    from servingstack.cli.source import open_source, plan_all
-
-    source = open_source(environment, file)
-    planned = plan_all(source, stack)
-    if len(planned) != 1:
-        raise InvalidInput([Violation("--stack", stack, ", ".join(planned), "Name one of these.")])
-    [(name, item)] = planned.items()
+    path, item = _planned(environment, file, stack)
     plan, traffic = item.deployed, item.entry.args.traffic
     architecture = plan.architecture
     conditions: dict[str, object] = {
@@ -140,7 +164,19 @@ def _of_stack(
         "engine": f"{architecture.engine} {architecture.engine_version}",
     }
     shaped = replace(wanted, input_tokens=traffic.input_tokens, output_tokens=traffic.output_tokens)
-    return shaped, conditions, out if out is not None else bench_path(source.path, name)
+    return shaped, conditions, path if out is None else out
+
+
+def _planned(environment: str | None, file: Path | None, stack: str | None) -> tuple[Path, Planned]:
+    """The one stack that is meant, and where its table lies."""
+    from servingstack.cli.source import open_source, plan_all
+
+    source = open_source(environment, file)
+    planned = plan_all(source, stack)
+    if len(planned) != 1:
+        raise InvalidInput([Violation("--stack", stack, ", ".join(planned), "Name one of these.")])
+    [(name, item)] = planned.items()
+    return bench_path(source.path, name), item
 
 
 __all__ = ["api_key", "bench", "levels"]
