@@ -374,3 +374,14 @@ def test_an_objective_is_an_edge_of_the_histogram() -> None:
     (control,) = config.model_metrics.metric_control
     assert control.metric_identifier.family == "nv_inference_first_response_histogram_ms"
     assert 37.0 in list(control.histogram_options.buckets)
+
+
+def test_the_backends_of_language_models_batch_in_flight_and_answer_piece_by_piece() -> None:
+    """Beside the planned model: each needs an image of its own, so one is named."""
+    image = "nvcr.io/nvidia/tritonserver:26.08-trtllm-python-py3@sha256:" + "b" * 64
+    language = [{"name": name, "backend": name, "max_batch_size": 8} for name in ("vllm", "tensorrtllm")]
+    configs = _configs(document(model(), *language, engine={"image": image}))
+    for name in ("vllm", "tensorrtllm"):
+        assert configs[name].model_transaction_policy.decoupled
+        assert not configs[name].HasField("dynamic_batching")
+    assert configs["vllm"].instance_group[0].kind == pb.ModelInstanceGroup.KIND_MODEL
