@@ -116,6 +116,7 @@ def record(program: Callable[[], Any], *, preview: bool = False, config: dict[st
 
     logger = logging.getLogger(f"servingstack.tests.{id(run)}")
     logger.propagate = False
+    logger.setLevel(logging.INFO)
     logger.addHandler(_Handler(run.messages))
     nothing = _Nothing(preview)
     pulumi.runtime.set_all_config(config if config is not None else {})

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import BaseModel
@@ -29,6 +30,7 @@ from servingstack.plan import (
     ServingPlan,
     Timeouts,
 )
+from servingstack.planner.door import Kept, door_size
 from servingstack.signals import Scope, Stack, monitoring
 from servingstack.targets.kubernetes import front_door
 
@@ -66,6 +68,7 @@ def sample_plan(document: dict[str, Any] | None = None, /, **changes: Any) -> Se
     key = args.api_key_secret
     door = FrontDoor(
         image=front_door.IMAGE, replicas=2, port=8080, stats_port=8404, max_concurrent=96, max_queue=64,
+        **_door_size(parts["scaling"], parts["timeouts"], changes.get("front_door")),
         api_key_secret_name=None if key is None else key.name,
         api_key_secret_key=None if key is None else key.key,
     )  # fmt: skip
@@ -92,6 +95,16 @@ def sample_plan(document: dict[str, Any] | None = None, /, **changes: Any) -> Se
         **parts,
         **changes,
     )
+
+
+def _door_size(scaling: Scaling, timeouts: Timeouts, change: dict[str, Any] | None) -> dict[str, int]:
+    door = {} if change is None else change
+    size = door_size(
+        proxies=door.get("replicas", 2), replicas=scaling.max_replicas, surge=scaling.surge_replicas,
+        max_concurrent=door.get("max_concurrent", 96), max_queue=door.get("max_queue", 64),
+        kept=Kept(timeouts.drain_s, timeouts.request_s, scaling.hold_s),
+    )  # fmt: skip
+    return asdict(size)
 
 
 def _changed(part: BaseModel, change: Any) -> Any:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import pickle
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, BeforeValidator, Strict
 
 from servingstack.args import ServingStackArgs
 from servingstack.errors import InvalidInput, Violation
+from servingstack.naming import KUBERNETES_ROLES
 
 MINIMAL: dict[str, Any] = {
     "name": "chat",
@@ -105,7 +109,6 @@ def test_bare_numbers_are_refused_for_durations_and_sizes(changed: dict[str, Any
             "hardware",
             "at least memory_request",
         ),
-        ({"request_timeout": "30s", "stream_timeout": "20s"}, "(document)", "at least request_timeout"),
         ({"traffic": {"kind": "batch"}, "slo": {"ttft_p95": "1s"}}, "(document)", "no latency objective"),
     ],
 )
@@ -207,3 +210,238 @@ def test_args_cannot_be_changed_after_they_were_checked() -> None:
     args = ServingStackArgs.parse(MINIMAL)
     with pytest.raises(ValueError, match="frozen"):
         args.name = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"traffic": {"requests_per_second": True}}, "traffic.requests_per_second"),
+        ({"traffic": {"requests_per_second": "8"}}, "traffic.requests_per_second"),
+        ({"traffic": {"input_tokens": True}}, "traffic.input_tokens"),
+        ({"traffic": {"input_tokens": "8"}}, "traffic.input_tokens"),
+        ({"traffic": {"input_tokens": 8.5}}, "traffic.input_tokens"),
+        ({"model": {"id": "x", "gated": "1"}}, "model.gated"),
+        ({"model": {"id": "x", "gated": 1}}, "model.gated"),
+        ({"warm": True}, "warm"),
+        ({"hardware": {"prices": {"l4": "1"}}}, "hardware.prices.l4"),
+        ({"engine": {"kind": "vllm", "max_num_seqs": "8"}}, "engine.max_num_seqs"),
+        ({"engine": {"kind": "vllm", "enable_prefix_caching": 1}}, "engine.enable_prefix_caching"),
+    ],
+)
+def test_a_boolean_or_a_text_is_no_number_and_a_number_no_boolean(changed: dict[str, Any], path: str) -> None:
+    assert path in violations(**changed)
+
+
+def test_no_number_or_boolean_of_the_input_is_read_leniently() -> None:
+    """Every field, those to come included: a text or a boolean is refused where a number is meant."""
+    for model in _models(ServingStackArgs):
+        for name, field in model.model_fields.items():
+            for lenient in _numbers_in(field.annotation, field.metadata):
+                raise AssertionError(
+                    f"{model.__name__}.{name}: {lenient.__name__} without Whole, Number or Flag"
+                )
+
+
+def test_whole_floats_are_integers_as_pulumis_wire_brings_them() -> None:
+    args = ServingStackArgs.parse(
+        MINIMAL | {"traffic": {"input_tokens": 3.0, "requests_per_second": 2}, "warm": 1.0}
+    )
+    assert (args.traffic.input_tokens, args.warm) == (3, 1)
+    assert isinstance(args.traffic.input_tokens, int)
+    assert args.traffic.requests_per_second == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"traffic": {"requests_per_second": 1e308}}, "traffic.requests_per_second"),
+        ({"traffic": {"requests_per_second": 1_000_000}}, "traffic.requests_per_second"),
+        ({"traffic": {"concurrent_users": 1e12}}, "traffic.concurrent_users"),
+        ({"traffic": {"output_tokens_per_second": 1e12}}, "traffic.output_tokens_per_second"),
+        ({"traffic": {"peak_requests_per_second": 1e12}}, "traffic.peak_requests_per_second"),
+        ({"traffic": {"output_tokens": 10**12}}, "traffic.output_tokens"),
+        ({"hardware": {"gpus_per_replica": 1_000_000_000}}, "hardware.gpus_per_replica"),
+        ({"hardware": {"max_gpus": 10**12}}, "hardware.max_gpus"),
+        ({"engine": {"kind": "vllm", "tensor_parallel_size": 10**9}}, "engine.tensor_parallel_size"),
+        ({"scaling": {"max_replicas": 10**9}}, "scaling.max_replicas"),
+        ({"scaling": {"queue_depth": 10**9}}, "scaling.queue_depth"),
+        ({"warm": 10**9}, "warm"),
+        ({"warm": -1}, "warm"),
+        ({"hardware": {"prices": {"l4": -1}}}, "hardware.prices.l4"),
+    ],
+)
+def test_a_number_beyond_what_can_be_built_is_refused(changed: dict[str, Any], path: str) -> None:
+    assert path in violations(**changed)
+
+
+_LONG = "a" * 64
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"labels": {"a": _LONG}}, "labels.a"),
+        ({"labels": {"a": "b c"}}, "labels.a"),
+        ({"labels": {_LONG: "a"}}, f"labels.{_LONG}"),
+        ({"labels": {"app.kubernetes.io/name": "a"}}, "labels"),
+        ({"observability": {"alerts": {"labels": {"a-b": "c"}}}}, "observability.alerts.labels.a-b"),
+        ({"observability": {"alerts": {"labels": {"__a": "c"}}}}, "observability.alerts.labels.__a"),
+        ({"hardware": {"nodes": [{"selector": {"a": "b c"}}]}}, "hardware.nodes[0].selector.a"),
+        (
+            {"hardware": {"nodes": [{"tolerations": [{"key": "a b"}]}]}},
+            "hardware.nodes[0].tolerations[0].key",
+        ),
+        ({"model": {"id": "x", "token_secret": {"name": "A_b"}}}, "model.token_secret.name"),
+        ({"api_key_secret": {"name": "a", "key": "a/b"}}, "api_key_secret.key"),
+        (
+            {"target": {"kubernetes": {"monitoring_namespace": "a.b"}}},
+            "target.kubernetes.monitoring_namespace",
+        ),
+        ({"target": {"kubernetes": {"ingress_namespace": "A"}}}, "target.kubernetes.ingress_namespace"),
+        (
+            {"target": {"kubernetes": {"weights_storage_class": "a b"}}},
+            "target.kubernetes.weights_storage_class",
+        ),
+        ({"target": {"kubernetes": {"prometheus_auth": "A"}}}, "target.kubernetes.prometheus_auth"),
+        ({"target": {"kubernetes": {"topology_key": "a b"}}}, "target.kubernetes.topology_key"),
+        ({"target": {"kubernetes": {"monitor_labels": {"a": _LONG}}}}, "target.kubernetes.monitor_labels.a"),
+    ],
+)
+def test_a_name_that_the_api_server_refuses_is_refused_before(changed: dict[str, Any], path: str) -> None:
+    assert any(found == path or found.startswith(f"{path}.") for found in violations(**changed))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"id": "--trust-remote-code"},
+        {"id": "a/b\nc"},
+        {"id": "$(HF_TOKEN)"},
+        {"id": "a/b/c"},
+        {"id": "../a"},
+        {"id": "x", "source": "pvc://claim/../../etc"},
+        {"id": "x", "source": "pvc://claim/$(HF_TOKEN)"},
+        {"id": "x", "source": "pvc://claim/a b"},
+        {"id": "x", "revision": "-a"},
+    ],
+)
+def test_a_model_is_named_by_what_cannot_be_read_as_anything_else(model: dict[str, Any]) -> None:
+    assert [path for path in violations(model=model) if path.startswith("model.")]
+
+
+@pytest.mark.parametrize("source", ["hf", "pvc://weights", "pvc://weights/", "pvc://weights/a/b-1.0_x"])
+def test_weights_come_from_the_hub_or_a_path_on_a_claim(source: str) -> None:
+    assert ServingStackArgs.parse(MINIMAL | {"model": {"id": "x", "source": source}}).model.source == source
+
+
+@pytest.mark.parametrize("namespace", ["kube-system", "kube-x", "default"])
+def test_a_namespace_of_the_clusters_own_is_not_made_restricted(namespace: str) -> None:
+    place = {"option": "kubernetes", "kubernetes": {"namespace": namespace}}
+    assert "create_namespace" in violations(target=place)["target.kubernetes"].fix
+    place["kubernetes"] = {"namespace": namespace, "create_namespace": False}
+    assert ServingStackArgs.parse(MINIMAL | {"target": place})
+
+
+@pytest.mark.parametrize("field", ["prometheus", "grafana"])
+@pytest.mark.parametrize("user", ["admin:hunter2", "admin", ":hunter2"])
+def test_an_address_with_a_credential_is_refused_and_not_repeated(field: str, user: str) -> None:
+    place = {"kubernetes": {field: f"http://{user}@prom:9090"}}
+    found = violations(target=place)[f"target.kubernetes.{field}"]
+    assert "hunter2" not in str(found)
+    assert "credential" in found.allowed or "user or password" in found.allowed
+
+
+@pytest.mark.parametrize("role", KUBERNETES_ROLES)
+def test_no_stack_is_called_as_an_object_of_another_is(role: str) -> None:
+    assert "of the same name" in violations(name=f"chat-{role}")["name"].allowed
+    assert ServingStackArgs.parse(MINIMAL | {"name": f"{role}-chat"})
+
+
+_TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"engine": {"kind": "vllm", "extra_env": {"A": _TOKEN}}},
+        {"engine": {"kind": "vllm", "extra_args": [f"--api-key={_TOKEN}"]}},
+        {"overrides": {"deployment": {"metadata": {"annotations": {"a": _TOKEN}}}}},
+        {"overrides": {"deployment": {_TOKEN: 1}}},
+        {"model": {"id": "x", "token_secret": {"name": _TOKEN}}},
+        {"labels": {"a": {"secure": "v1:abc"}}},
+    ],
+)
+def test_python_refuses_a_credential_in_plain_text_as_a_document_does(changed: dict[str, Any]) -> None:
+    found = violations(**changed)
+    assert any("plain text" in item.allowed for item in found.values())
+    assert _TOKEN not in "\n".join(map(str, found.values()))
+
+
+def test_typed_args_are_searched_for_credentials_too() -> None:
+    args = ServingStackArgs.model_validate(MINIMAL | {"overrides": {"door": {"a": _TOKEN}}})
+    with pytest.raises(InvalidInput, match="plain text"):
+        ServingStackArgs.parse(args)
+
+
+@pytest.mark.parametrize("field", ["name", "labels", "warm", "request_timeout"])
+def test_an_output_is_named_and_never_printed(field: str) -> None:
+    class Output:
+        def __str__(self) -> str:
+            return "Calling __str__ on an Output[T] is not supported."
+
+    found = violations(**{field: Output()})[field]
+    assert "plain" in found.allowed
+    assert "__str__" not in str(found)
+
+
+@pytest.mark.parametrize("document", [None, [1], "abc", 5, {1: 2}])
+def test_what_is_no_object_is_refused_as_invalid_input(document: Any) -> None:
+    with pytest.raises(InvalidInput):
+        ServingStackArgs.parse(document)
+
+
+@pytest.mark.parametrize(
+    ("changed", "path", "words"),
+    [
+        ({"scaling": {"min_replicas": 0, "scale_to_zero_after": "1ms"}}, "scaling", "at least 1s"),
+        ({"slo": {"tpot_p95": "50ms"}, "traffic": {"output_tokens": 1}}, "(document)", "no slo.tpot_p95"),
+        ({"stream_timeout": "30d"}, "(document)", "at most 24h"),
+    ],
+)
+def test_what_could_never_be_kept_is_refused(changed: dict[str, Any], path: str, words: str) -> None:
+    assert words in violations(**changed)[path].allowed
+
+
+def test_mappings_cannot_be_changed_from_either_side_so_the_key_stays() -> None:
+    overrides = {"door": {"metadata": {"annotations": {"a": "b"}}}}
+    args = ServingStackArgs.parse(MINIMAL | {"labels": {"a": "b"}, "overrides": overrides})
+    before = args.key()
+    overrides["door"]["metadata"]["annotations"]["a"] = "c"
+    assert args.key() == before
+    assert args.labels is not None
+    with pytest.raises(TypeError, match="cannot be changed"):
+        args.labels["c"] = "d"  # type: ignore[index]
+    with pytest.raises(TypeError, match="cannot be changed"):
+        args.overrides["door"]["metadata"].clear()  # type: ignore[index]
+    assert args.model_copy(deep=True).key() == pickle.loads(pickle.dumps(args)).key() == before
+
+
+def _models(model: type[BaseModel]) -> list[type[BaseModel]]:
+    inner = [found for field in model.model_fields.values() for found in _models_in(field.annotation)]
+    return [model, *(deep for each in inner for deep in _models(each))]
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type):
+        return [annotation] if issubclass(annotation, BaseModel) else []
+    return [found for inner in get_args(annotation) for found in _models_in(inner)]
+
+
+def _numbers_in(annotation: Any, metadata: Sequence[Any]) -> list[type]:
+    """Number types that no metadata guards, however deep."""
+    if annotation in (int, float, bool):
+        guarded = any(isinstance(item, Strict | BeforeValidator) for item in metadata)
+        return [] if guarded else [annotation]
+    if hasattr(annotation, "__metadata__"):
+        return _numbers_in(annotation.__origin__, [*metadata, *annotation.__metadata__])
+    return [found for inner in get_args(annotation) for found in _numbers_in(inner, metadata)]

@@ -87,6 +87,14 @@ def test_a_field_reset_by_null_leaves_the_key_as_if_it_had_never_been_set() -> N
     assert with_null.stacks[0].args.key() == never.stacks[0].args.key()
 
 
+def test_null_resets_in_defaults_and_for_what_exists_too() -> None:
+    document = accepted(
+        f"defaults: {{slo: null, existing: null}}\nstacks: [{{{CHAT.strip().replace(NEWLINE, ', ')}}}]"
+    )
+    assert document.stacks[0].args.key() == accepted(CHAT).stacks[0].args.key()
+    assert accepted(CHAT + "existing: null\n").stacks[0].existing == {}
+
+
 def test_a_null_inside_a_models_own_config_is_a_value() -> None:
     merged = merge({}, {"model": {"config": {"sliding_window": None}}, "warm": None})
     assert merged == {"model": {"config": {"sliding_window": None}}}
@@ -235,14 +243,17 @@ def test_yaml_is_read_as_pulumi_reads_it_where_no_is_a_text_and_1e6_a_number() -
     args = (
         accepted(
             "name: 'no'\nmodel: {id: no}\ntarget: {}\n"
-            "traffic: {requests_per_second: 1e1}\nlabels: {country: no, at: 1:30}\n"
+            "traffic: {requests_per_second: 1e1}\n"
+            "labels: {country: no}\nobservability: {alerts: {labels: {at: 1:30}}}\n"
         )
         .stacks[0]
         .args
     )
     assert args.model.id == "no"
     assert args.traffic.requests_per_second == 10
-    assert args.labels == {"country": "no", "at": "1:30"}
+    assert args.labels == {"country": "no"}
+    assert args.observability.alerts is not None
+    assert args.observability.alerts.labels == {"at": "1:30"}
 
 
 def test_anchors_and_merge_keys_work_as_in_any_yaml_file() -> None:

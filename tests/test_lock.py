@@ -16,6 +16,12 @@ from tests.sample import DOCUMENT, sample_plan
 _PLAN = sample_plan().model_dump(mode="json")
 
 
+def entry(**changes: Any) -> dict[str, Any]:
+    """An entry whose hash is right for its plan with some fields changed."""
+    plan = _PLAN | changes
+    return {"key": plan["args_key"], "plan_hash": lock.content_hash(plan), "plan": plan}
+
+
 def text(**changes: Any) -> str:
     """The sample plan's lock file, with top-level values changed after the fact."""
     return json.dumps(json.loads(lock.dumps(lock.make({"chat": sample_plan()}))) | changes)
@@ -50,7 +56,8 @@ def test_a_plan_comes_back_from_the_file_as_it_went_in(tmp_path: Path) -> None:
 
 def test_no_lock_or_a_lock_of_other_stacks_is_absent() -> None:
     assert lock.compare(None, sample_plan()).state == "absent"
-    assert lock.compare(lock.make({"other": sample_plan()}), sample_plan()).state == "absent"
+    other = lock.make({"other": sample_plan(DOCUMENT | {"name": "other"})})
+    assert lock.compare(other, sample_plan()).state == "absent"
 
 
 def test_the_same_args_match_and_a_fresh_plan_that_differs_is_told_by_field() -> None:
@@ -89,8 +96,16 @@ def test_what_only_explains_a_decision_is_no_change() -> None:
         ("[]", "valid dictionary"),
         (text(lock_version=2), "lock_version"),
         (text(extra=1), "extra"),
-        (text(stacks={"chat": {"key": "0" * 16, "plan": _PLAN}}), "edited by hand"),
-        (text(stacks={"chat": {"key": _PLAN["args_key"], "plan": _PLAN | {"newer": 1}}}), "a newer release"),
+        (text(stacks={"chat": entry() | {"key": "0" * 16}}), "edited by hand"),
+        (text(stacks={"chat": entry() | {"plan_hash": "0" * 64}}), "edited by hand"),
+        (text(stacks={"chat": entry() | {"plan": _PLAN | {"exposure": "public"}}}), "edited by hand"),
+        (text(stacks={"chat": {"key": _PLAN["args_key"], "plan": _PLAN}}), "plan_hash"),
+        (text(stacks={"other": entry()}), "edited by hand"),
+        (text(stacks={"chat": entry(container=_PLAN["container"] | {"image": "a:latest"})}), "by digest"),
+        (text(stacks={"chat": entry(schema_version=99)}), "schema_version"),
+        (text(stacks={"chat": entry(newer=1)}), "a newer release"),
+        ("[" * 100_000, "servingstack lock"),
+        ("1" * 10_000, "servingstack lock"),
     ],
 )
 def test_a_lock_that_cannot_be_used_whole_is_refused(content: str, words: str) -> None:

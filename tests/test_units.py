@@ -15,7 +15,6 @@ from servingstack.units import (
     parse_count,
     parse_duration,
     parse_size,
-    quantity,
 )
 
 
@@ -72,11 +71,6 @@ def test_a_size_without_a_unit_is_refused(value: object) -> None:
 @given(st.integers(min_value=1, max_value=10**15 - 1))
 def test_every_size_is_read_back_exactly(size: int) -> None:
     assert parse_size(exact_size(size)) == size
-
-
-@given(st.integers(min_value=1, max_value=10**15 - 1))
-def test_a_kubernetes_quantity_is_never_below_the_size_nor_a_mebibyte_above(size: int) -> None:
-    assert 0 <= parse_size(quantity(size)) - size < 1024**2
 
 
 def test_parameters_are_counted_in_the_units_people_write() -> None:

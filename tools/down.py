@@ -6,6 +6,7 @@ with all that is on it, so its state simply goes too; no cloud is ever touched.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 
 from local_cluster import Cluster
@@ -17,6 +18,8 @@ def main() -> int:
     cluster.down()
     for name in ("backend", "pulumi-home", "work"):
         shutil.rmtree(cluster.root / name, ignore_errors=True)
+    with contextlib.suppress(OSError):  # only when nothing else is in it
+        cluster.root.rmdir()
     say("nothing is running; the local stack and its cluster are gone (built tools stay in the cache)")
     return 0
 

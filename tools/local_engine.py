@@ -16,6 +16,7 @@ from pulumi import automation
 
 from toolchain import resolve, search_path
 
+_PROVIDER = "pulumi-resource-kubernetes"
 _PASSPHRASE = "servingstack-local"  # guards nothing: the state it encrypts lives and dies on this machine
 
 
@@ -27,8 +28,11 @@ class LocalEngine:
         home, backend = state / "pulumi-home", state / "backend"
         for folder in (home, backend):
             folder.mkdir(parents=True, exist_ok=True)
+        tools = resolve(["engine", "cluster"])
+        # On PATH it would be found too, with a warning in every run.
+        _install_plugin(home, tools.pop(_PROVIDER))
         self.env = {
-            "PATH": search_path(resolve(["engine", "cluster"])),
+            "PATH": search_path(tools),
             "PULUMI_HOME": str(home),
             "PULUMI_BACKEND_URL": backend.as_uri(),
             "PULUMI_CONFIG_PASSPHRASE": _PASSPHRASE,
@@ -42,7 +46,8 @@ class LocalEngine:
     ) -> automation.Stack:
         """The stack, made when it is new. `config` is a stack file, or the fully named keys one would hold.
 
-        The engine and its plugins see `env`; the program runs in the caller's process and sees the caller's.
+        The engine and its plugins see `env`. The program runs in the caller's process and sees its variables,
+        and `pulumi` is looked for on its PATH: so callers set `env` there too.
         """
         work_dir = self._state / "work" / project / stack
         work_dir.mkdir(parents=True, exist_ok=True)
@@ -55,6 +60,16 @@ class LocalEngine:
             program=program,
             opts=automation.LocalWorkspaceOptions(work_dir=str(work_dir), env_vars=dict(self.env)),
         )
+
+
+def _install_plugin(home: Path, executable: Path) -> None:
+    """Puts the provider where `pulumi plugin install` would (sdk/go/common/workspace/plugins.go)."""
+    kind = _PROVIDER.removeprefix("pulumi-")
+    link = home / "plugins" / f"{kind}-{executable.parent.name}" / _PROVIDER
+    if link.resolve() != executable.resolve():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(executable)
 
 
 def _write_stack_file(path: Path, config: Path | Mapping[str, Any]) -> None:

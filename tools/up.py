@@ -103,8 +103,13 @@ def _up() -> None:
 def main() -> int:
     try:
         _up()
-    except (ClusterError, ProcessError, ToolchainError, PkiError, automation.CommandError) as error:
+    except (ClusterError, ProcessError, ToolchainError, PkiError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except automation.CommandError as error:
+        # Its text repeats everything that was printed on the way; only what came before that is news.
+        last = str(error).split("stderr:")[-1].strip()
+        print(f"error: the engine did not deploy the stack, see above. {last}".strip(), file=sys.stderr)
         return 1
     return 0
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self, cast, get_args
 
@@ -31,12 +32,48 @@ from servingstack.engines.torchserve import TorchServeSettings
 from servingstack.engines.triton_settings import TritonSettings
 from servingstack.engines.vllm import VllmSettings
 from servingstack.errors import InvalidInput, from_pydantic
+from servingstack.fields import (
+    Address,
+    AlertLabel,
+    DataKey,
+    Frozen,
+    LabelKey,
+    LabelName,
+    LabelValue,
+    Number,
+    SubdomainName,
+    Whole,
+    YesNo,
+)
 from servingstack.measured import MeasuredFiles, MeasuredTable
+from servingstack.naming import KUBERNETES_ROLES, standard_labels
+from servingstack.plain import problems
 from servingstack.units import Count, Duration, GpuId, Size
 
 Precision = Literal["auto", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "mxfp4"]
 Option = Literal["auto", "kubernetes"]
 """The options that this release can provision. Each has a folder under `targets/`."""
+
+# Bounds of the input: far beyond what is built today, and no sum overflows, no search runs away.
+MAX_RATE = 10_000.0
+"""Requests per second of one stack; larger services are several stacks behind a load balancer."""
+MAX_TOKENS = 10_000_000
+"""The longest context of any model of the catalog (Llama 4 Scout, 10M tokens)."""
+MAX_REPLICAS = 5000
+"""Kubernetes is made for at most 5,000 nodes (kubernetes.io/docs/setup/best-practices/cluster-large)."""
+MAX_GPUS = 100_000
+MAX_RANKS = 1024
+"""GPUs of one replica."""
+MAX_USD = 1e9
+MAX_PARAMETERS, MAX_BYTES = 1e15, 10**18
+LEAST_RATE = 1e-6
+"""One request in eleven days: below, a price per token has no digits left."""
+LEAST_CPU = 0.001
+"""Kubernetes counts CPU in thousandths of a core."""
+LONGEST_STREAM = timedelta(hours=24)
+"""HAProxy's own timers end at 2^31 ms, 24.8 days; a leaving replica waits this long for its streams."""
+_OWN_LABELS = standard_labels("", "")
+Labels = Annotated[Mapping[LabelKey, LabelValue], Frozen]
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -45,9 +82,9 @@ class SecretKey(BaseModel):
     """A key of a secret that exists already, where the stack runs. Never the secret itself."""
 
     model_config = _CONFIG
-    name: str = Field(min_length=1, max_length=253)
+    name: SubdomainName
     """Name of the existing secret."""
-    key: str = Field(default="token", min_length=1)
+    key: DataKey = "token"
     """Key inside it. Default `token`."""
 
 
@@ -67,37 +104,43 @@ class ModelArgs(BaseModel):
     """Which model, from where, at which precision."""
 
     model_config = _CONFIG
-    id: str = Field(min_length=1, max_length=200)
+    # As the hub names repositories (huggingface_hub utils/_validators.py, REPO_ID_REGEX), and never a flag.
+    id: str = Field(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$")
     """Model id, as on the Hugging Face hub: `meta-llama/Llama-3.1-70B-Instruct`. In the catalog, or with
     `config`."""
     source: str = Field(
-        default="hf", pattern=r"^(hf|files|pvc://[a-z0-9][a-z0-9.-]*(/.*)?|(s3|gs|as)://[^\s/]+(/\S*)?)$"
+        default="hf",
+        max_length=1024,
+        pattern=r"^(hf|files|pvc://[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?"
+        r"|(s3|gs|as)://[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?)$",
     )
     """Where the model comes from: `hf` (the hub), `pvc://<claim>/<path>` (a volume that has it), for Triton a
     repository `s3://`, `gs://`, `as://<account>/<container>/<path>`, or `files` (those in `engine.models`).
     Default `hf`."""
-    revision: str | None = Field(default=None, pattern=r"^[0-9A-Za-z._/-]+$")
+    revision: str | None = Field(default=None, pattern=r"^[0-9A-Za-z][0-9A-Za-z._/-]*$")
     """Commit or tag of the repository. Default: the hub's main branch, which may move."""
     precision: Precision = "auto"
     """Precision of the weights. Default `auto`: what the repository holds, or a lower one the GPU can run if
     only that fits."""
-    max_model_len: int | None = Field(default=None, ge=1)
+    max_model_len: Whole | None = Field(default=None, ge=1, le=MAX_TOKENS)
     """Longest prompt plus answer, tokens. Default: the smallest power of two that holds the traffic twice
     over, at most the model's own."""
     token_secret: SecretKey | None = None
     """Existing secret with the hub token; a gated model needs one. Default: none."""
     task: Literal["generate", "embed", "classify", "other"] | None = None
-    """What the model does. Default: the catalog's row, else `generate`."""
-    gated: bool | None = None
-    """Whether the repository asks for a licence to be accepted. Default: the catalog's row, else no."""
-    config: Mapping[str, Any] | None = None
+    """What the model does. Default: the catalog's row; with `config`, what its class does; else
+    `generate`."""
+    gated: YesNo | None = None
+    """Whether the repository asks for a licence to be accepted. Default: the catalog's row; no for a model
+    outside it."""
+    config: Annotated[Mapping[str, Any], Frozen] | None = None
     """Keys of the model's Hugging Face config.json, for a model outside the catalog. Default: the catalog's
     row."""
-    parameters: Count | None = Field(default=None, gt=0)
+    parameters: Count | None = Field(default=None, ge=1, le=MAX_PARAMETERS)
     """Number of parameters, `8B` or plain. Default: by formula from the architecture."""
-    active_parameters: Count | None = Field(default=None, gt=0)
+    active_parameters: Count | None = Field(default=None, ge=1, le=MAX_PARAMETERS)
     """Parameters used per token, for mixtures of experts. Default: by formula."""
-    weight_bytes: Size | None = Field(default=None, gt=0)
+    weight_bytes: Size | None = Field(default=None, gt=0, le=MAX_BYTES)
     """Size of the weights as stored, with a unit (`16GB`). Default: parameters x bytes of the precision."""
     flops_per_request: Count | None = Field(default=None, gt=0)
     """Floating-point operations of one request, for a model that reads no tokens. Default: from parameters
@@ -129,7 +172,7 @@ class SloArgs(BaseModel):
     """Time of a whole request that 95 % of the requests keep. Default: none asked."""
     latency_p99: Duration | None = None
     """Time of a whole request that 99 % of the requests keep. Default: none asked."""
-    availability: float = Field(default=99.9, gt=0, lt=100)
+    availability: Number = Field(default=99.9, gt=0, lt=100)
     """Share of requests answered without a server error, percent over 30 days. Default 99.9."""
 
     @model_validator(mode="after")
@@ -152,19 +195,19 @@ class TrafficArgs(BaseModel):
     kind: Literal["online", "batch", "experiment"] = "online"
     """`online` waits for answers; `batch` has a deadline and no latency SLO; `experiment` may be cold.
     Default `online`."""
-    requests_per_second: float | None = Field(default=None, gt=0)
+    requests_per_second: Number | None = Field(default=None, ge=LEAST_RATE, le=MAX_RATE)
     """Mean rate of requests, 1/s. Default 1 if no rate is given."""
-    output_tokens_per_second: float | None = Field(default=None, gt=0)
-    """Mean rate of generated tokens, 1/s, instead of requests."""
-    concurrent_users: float | None = Field(default=None, gt=0)
-    """Requests in flight at the mean, instead of a rate."""
-    peak_requests_per_second: float | None = Field(default=None, gt=0)
+    output_tokens_per_second: Number | None = Field(default=None, ge=LEAST_RATE, le=MAX_RATE * 1000)
+    """Mean rate of generated tokens, 1/s, instead of requests. Default: none, the rate of requests counts."""
+    concurrent_users: Number | None = Field(default=None, ge=LEAST_RATE, le=MAX_RATE * 100)
+    """Requests in flight at the mean, instead of a rate. Default: none, the rate of requests counts."""
+    peak_requests_per_second: Number | None = Field(default=None, ge=LEAST_RATE, le=MAX_RATE)
     """Highest rate of requests, 1/s. Default: twice the mean."""
-    input_tokens: int = Field(default=1024, ge=1)
+    input_tokens: Whole = Field(default=1024, ge=1, le=MAX_TOKENS)
     """Mean length of a prompt, tokens. Default 1024."""
-    output_tokens: int = Field(default=256, ge=1)
+    output_tokens: Whole = Field(default=256, ge=1, le=MAX_TOKENS)
     """Mean length of an answer, tokens. Default 256."""
-    shared_prefix_tokens: int = Field(default=0, ge=0)
+    shared_prefix_tokens: Whole = Field(default=0, ge=0, le=MAX_TOKENS)
     """Tokens at the start of every prompt that are the same, served from the prefix cache. Default 0."""
     ramp: Duration | None = None
     """How long the traffic takes from the mean to the peak. Default 5m."""
@@ -191,29 +234,43 @@ class TrafficArgs(BaseModel):
         return self
 
 
+class TolerationArgs(BaseModel):
+    """A taint of a node."""
+
+    model_config = _CONFIG
+    key: LabelKey
+    """Key of the taint, such as `sku`."""
+    value: LabelValue | None = None
+    """Value of the taint. Default: any."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """Effect of the taint. Default: every effect."""
+
+
 class NodeArgs(BaseModel):
     """One kind of GPU node of a cluster that exists."""
 
     model_config = _CONFIG
     accelerator: GpuId
     """GPU of the node, any case, aliases allowed."""
-    gpus: int = Field(ge=1, le=16)
+    gpus: Whole = Field(ge=1, le=16)
     """GPUs per node."""
-    count: int = Field(ge=1)
+    count: Whole = Field(ge=1, le=MAX_REPLICAS)
     """Nodes of this kind, or the most that its autoscaler adds."""
-    cpu: float = Field(gt=0)
+    cpu: Number = Field(ge=LEAST_CPU, le=10_000)
     """CPU cores that pods can have on a node (allocatable)."""
-    memory: Size = Field(gt=0)
+    memory: Size = Field(gt=0, le=MAX_BYTES)
     """Memory that pods can have on a node (allocatable), with a unit."""
     form: Literal["sxm", "pcie", "nvl"] | None = None
     """Board of the GPU, which sets its bandwidth and link. Default: the catalog's most common."""
-    hourly_price: float | None = Field(default=None, ge=0)
+    hourly_price: Number | None = Field(default=None, ge=0, le=MAX_USD)
     """What a node costs, USD per hour. Default: a reference price per GPU, labelled so."""
-    selector: Mapping[str, str] | None = None
-    """Labels that select these nodes. Default: none; the GPU request alone places the pod."""
-    zones: int = Field(default=1, ge=1)
-    """Zones over which the nodes are spread. Default 1."""
-    scale_from_zero: bool = False
+    selector: Labels | None = None
+    """Labels that select these nodes; needed where the cluster has another GPU too. Default: none, the GPU
+    request alone places the pod."""
+    tolerations: tuple[TolerationArgs, ...] = ()
+    """Taints of these nodes that the pods put up with. Default: none beside `nvidia.com/gpu`, which is always
+    tolerated."""
+    scale_from_zero: YesNo = False
     """Whether a node must first be started by an autoscaler, which adds to a cold start. Default no."""
 
 
@@ -225,25 +282,26 @@ class HardwareArgs(BaseModel):
     """GPUs that may be used. Default: every GPU the target has."""
     instance_type: str | None = None
     """One instance type only. Default: the cheapest that meets the demands."""
-    gpus_per_replica: int | None = Field(default=None, ge=1)
-    """GPUs of one replica. Default: the fewest that fit and keep the SLO."""
-    max_gpus: int | None = Field(default=None, ge=1)
+    gpus_per_replica: Whole | None = Field(default=None, ge=1, le=MAX_RANKS)
+    """GPUs of one replica. Default: the cheapest split that fits and keeps the SLO."""
+    max_gpus: Whole | None = Field(default=None, ge=1, le=MAX_GPUS)
     """Most GPUs at any moment, the surge of a rollout included. Default: no limit but the nodes."""
     spot: Literal["never", "prefer", "only"] = "never"
     """Whether interruptible capacity may be used. Default `never`."""
-    max_hourly_cost: float | None = Field(default=None, gt=0)
+    max_hourly_cost: Number | None = Field(default=None, gt=0, le=MAX_USD)
     """Most that the stack may cost at its peak, USD per hour. Default: no limit."""
-    prices: Mapping[str, float] | None = None
+    prices: Annotated[Mapping[str, Annotated[Number, Field(ge=0, le=MAX_USD)]], Frozen] | None = None
     """Own or committed prices, USD per hour by instance type or GPU id. Default: the catalog's on-demand
     price."""
     nodes: tuple[NodeArgs, ...] | None = Field(default=None, min_length=1)
     """The GPU nodes of a cluster that exists. Default: not known; any GPU of `accelerators` is taken to be
     there."""
-    cpu_request: float | None = Field(default=None, gt=0)
+    cpu_request: Number | None = Field(default=None, ge=LEAST_CPU, le=10_000)
     """CPU cores requested by a replica. Default: from the number of GPUs."""
-    memory_request: Size | None = Field(default=None, gt=0)
-    """Host memory requested by a replica, with a unit. Default: from weights, ranks and shared memory."""
-    memory_limit: Size | None = Field(default=None, gt=0)
+    memory_request: Size | None = Field(default=None, gt=0, le=MAX_BYTES)
+    """Host memory requested by a replica, with a unit. Default: from its processes, their loading buffers and
+    shared memory, at most `memory_limit`."""
+    memory_limit: Size | None = Field(default=None, gt=0, le=MAX_BYTES)
     """Host memory limit of a replica, with a unit. Default: the request."""
 
     @model_validator(mode="after")
@@ -261,36 +319,44 @@ class KubernetesArgs(BaseModel):
     model_config = _CONFIG
     namespace: str = Field(default="serving", pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
     """Namespace of the stack. Default `serving`."""
-    create_namespace: bool = True
+    create_namespace: YesNo = True
     """Whether the stack creates and owns the namespace, with pod security `restricted`. Default yes."""
-    prometheus: str = Field(
-        default="http://prometheus-operated.monitoring.svc:9090", pattern=r"^https?://\S+$"
-    )
-    """Address of the Prometheus that KEDA asks. Default: the operator's own service in `monitoring`."""
-    prometheus_auth: str | None = None
+    prometheus: Address | None = None
+    """Address of the Prometheus that KEDA asks. Default: the operator's own service in
+    `monitoring_namespace`."""
+    prometheus_auth: SubdomainName | None = None
     """Name of a KEDA TriggerAuthentication in the namespace, for a Prometheus that asks for one. Default:
     none."""
-    monitoring_namespace: str = "monitoring"
+    monitoring_namespace: LabelName = "monitoring"
     """Namespace of Prometheus and Grafana; they may reach the metrics ports. Default `monitoring`."""
-    monitor_labels: Mapping[str, str] | None = None
+    monitor_labels: Labels | None = None
     """Labels that the Prometheus operator selects monitors and rules by. Default: none."""
-    check_requirements: bool = True
+    check_requirements: YesNo = True
     """Whether a preview fails already where the cluster lacks KEDA's or the Prometheus operator's kinds. It
     reads their CustomResourceDefinitions, which takes the right to do so. Default yes."""
-    grafana: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    grafana: Address | None = None
     """Address of your Grafana, for the `dashboard_url` output. Default: none, the output is the path below
     it."""
-    weights_storage_class: str | None = None
+    weights_storage_class: SubdomainName | None = None
     """Storage class of the volume that keeps weights between starts. Default: none, each pod downloads to its
     own disk."""
     weights_access_mode: Literal["ReadWriteOnce", "ReadWriteMany"] = "ReadWriteMany"
     """Access mode of that volume; `ReadWriteOnce` ties all replicas to one node. Default `ReadWriteMany`."""
-    ingress_namespace: str | None = None
+    ingress_namespace: LabelName | None = None
     """Namespace from which clients come, for the network policy. Default: any namespace of the cluster."""
-    topology_key: str = "topology.kubernetes.io/zone"
+    topology_key: LabelKey = "topology.kubernetes.io/zone"
     """Node label over which replicas are spread. Default: the zone."""
-    prepull_images: bool = True
+    prepull_images: YesNo = True
     """Whether a DaemonSet keeps the engine's image on every GPU node. Default yes."""
+
+    @model_validator(mode="after")
+    def _others_namespaces_stay_theirs(self) -> Self:
+        if self.create_namespace and (self.namespace == "default" or self.namespace.startswith("kube-")):
+            raise ValueError(
+                "a namespace that is neither `default` nor `kube-...` with create_namespace: true, which"
+                " would put pod security `restricted` on it | Use another namespace, or set create_namespace: false."
+            )
+        return self
 
 
 class TargetArgs(BaseModel):
@@ -300,9 +366,10 @@ class TargetArgs(BaseModel):
     option: Option = "auto"
     """How it is provisioned. Default `auto`: the cheapest option that meets the demands."""
     cloud: Literal["auto", "aws", "gcp", "azure"] | None = None
-    """Cloud that the nodes are priced by. Default: none, a reference price is used and labelled so."""
+    """Cloud that the nodes are priced by; `auto` for the cheapest of all. Default: none, a reference price is
+    used and labelled so; with hardware.instance_type, the clouds that have it."""
     region: str | None = None
-    """Region of that cloud. Default: its cheapest in the catalog."""
+    """Region of that cloud, which the catalog must know. Default: the cheapest in the catalog."""
     kubernetes: KubernetesArgs = KubernetesArgs()
     """Settings of the `kubernetes` option."""
 
@@ -324,16 +391,16 @@ class ScalingArgs(BaseModel):
     """How many replicas, and when that changes. Always by queue depth, never by CPU or memory."""
 
     model_config = _CONFIG
-    min_replicas: int | None = Field(default=None, ge=0)
+    min_replicas: Whole | None = Field(default=None, ge=0, le=MAX_REPLICAS)
     """Fewest replicas. Default: what the mean traffic and the warm capacity need, at least 1."""
-    max_replicas: int | None = Field(default=None, ge=1)
+    max_replicas: Whole | None = Field(default=None, ge=1, le=MAX_REPLICAS)
     """Most replicas. Default: what the peak needs, plus a margin."""
     scale_to_zero_after: Duration | None = None
     """Idle time after which no replica is kept; goes with `min_replicas: 0`. Default: never."""
     hold: Duration | None = None
     """How long the front door holds a request while a replica starts from zero. Default: the planned cold
     start."""
-    queue_depth: int | None = Field(default=None, ge=1)
+    queue_depth: Whole | None = Field(default=None, ge=1, le=10_000)
     """Waiting requests per replica at which another is added. Default: from the SLO's budget for waiting."""
     scale_in_delay: Duration | None = None
     """How long the load must be low before a replica is taken away, at most 1h. Default: the cold start, at
@@ -350,6 +417,11 @@ class ScalingArgs(BaseModel):
             raise ValueError(
                 "min_replicas: 0 and scale_to_zero_after, both or neither | Add the other, or remove it."
             )
+        idle = self.scale_to_zero_after
+        if idle is not None and idle < timedelta(seconds=1):
+            raise ValueError("scale_to_zero_after of at least 1s (KEDA counts whole seconds) | Lengthen it.")
+        if self.hold is not None and self.scale_to_zero_after is None:
+            raise ValueError("hold only with scale_to_zero_after | Add the other, or remove hold.")
         if self.scale_in_delay is not None and self.scale_in_delay.total_seconds() > 3600:
             raise ValueError("scale_in_delay of at most 1h (Kubernetes' own limit) | Shorten it.")
         return self
@@ -359,7 +431,7 @@ class RolloutArgs(BaseModel):
     """How a change reaches the replicas."""
 
     model_config = _CONFIG
-    surge: bool | None = None
+    surge: YesNo | None = None
     """Whether a rollout may start one replica more than planned. Default: only at one replica, which must not
     go away."""
 
@@ -368,10 +440,11 @@ class AlertArgs(BaseModel):
     """Who hears of a broken objective."""
 
     model_config = _CONFIG
-    labels: Mapping[str, str] | None = None
+    labels: Annotated[Mapping[AlertLabel, str], Frozen] | None = None
     """Labels on every alert, for the routes of your Alertmanager. Default: none."""
-    runbook_base_url: str = "https://servingstack.dev/runbooks"
-    """Base of the `runbook_url` of every alert."""
+    runbook_base_url: Address | None = None
+    """Where you serve the files of `docs/runbooks`; every alert then links to `<base>/<page>.md`. Default: none,
+    an alert names its page in this library's repository."""
 
 
 def _false_is_none(value: Any) -> Any:
@@ -383,13 +456,13 @@ _FALSE_IS_NONE = BeforeValidator(_false_is_none, json_schema_input_type=AlertArg
 
 
 class ObservabilityArgs(BaseModel):
-    """Dashboards, alerts and objectives."""
+    """Dashboards and alerts. The objectives are those of `slo`, always recorded for whichever is on."""
 
     model_config = _CONFIG
-    dashboards: bool = True
+    dashboards: YesNo = True
     """Whether a dashboard is provisioned. Default yes."""
     alerts: Annotated[AlertArgs | None, _FALSE_IS_NONE] = AlertArgs()
-    """Alerts; `false` for none. Default: on."""
+    """Alerts; `false` for none. Default: on; a `null` in a document counts as left out."""
 
 
 def _is_a_table(value: Any) -> Any:
@@ -429,10 +502,11 @@ class ServingStackArgs(BaseModel):
     if it is there, else none."""
     scaling: ScalingArgs = ScalingArgs()
     """How many replicas. Default: from traffic and SLO."""
-    warm: int | Literal["auto"] = "auto"
+    warm: Annotated[Whole, Field(ge=0, le=MAX_REPLICAS)] | Literal["auto"] = "auto"
     """Replicas kept ready beyond what the mean traffic needs. Default `auto`: from ramp and cold start."""
     request_timeout: Duration | None = None
-    """Longest time of a whole unstreamed request, and of a stream's first byte and idle gap. Default 30s."""
+    """Longest time of a whole unstreamed request, and of a stream's first byte and idle gap; at least 1s.
+    Default 30s."""
     stream_timeout: Duration | None = None
     """Longest time of a whole streamed request. Default: ten times the request timeout, at least 10m."""
     exposure: Literal["private", "internal", "public"] = "private"
@@ -441,12 +515,12 @@ class ServingStackArgs(BaseModel):
     """Existing secret with the API key that callers must send. Default: none, the network policy alone guards
     it."""
     rollout: RolloutArgs = RolloutArgs()
-    """How a change reaches the replicas."""
+    """How a change reaches the replicas. Default: one by one."""
     observability: ObservabilityArgs = ObservabilityArgs()
-    """Dashboards, alerts and objectives. Default: all on."""
-    labels: Mapping[str, str] | None = None
+    """Dashboards and alerts. Default: both on."""
+    labels: Labels | None = None
     """Labels on every resource. Default: none but the product's own."""
-    overrides: Mapping[str, Mapping[str, Any]] | None = None
+    overrides: Annotated[Mapping[str, Mapping[str, Any]], Frozen] | None = None
     """Last resort: properties merged into a child by its role, `{deployment: {metadata: {annotations:
     ...}}}`. Managed fields are refused."""
 
@@ -461,6 +535,12 @@ class ServingStackArgs(BaseModel):
             raise ValueError(
                 "a name that does not begin with `vllm`, whose Service would inject VLLM_PORT | Rename it."
             )
+        ending = value.rpartition("-")[2] if "-" in value else ""
+        if ending in KUBERNETES_ROLES:
+            raise ValueError(
+                f"a name that does not end in `-{ending}`: a stack `{value.removesuffix(f'-{ending}')}` "
+                "beside it would own an object of the same name | Rename it."
+            )
         return value
 
     @model_validator(mode="after")
@@ -469,20 +549,46 @@ class ServingStackArgs(BaseModel):
             raise ValueError(
                 f"no latency objective with traffic.kind: batch | Remove slo.{asked[0]}, or use kind: online."
             )
-        timeout, stream = self.request_timeout, self.stream_timeout
-        if timeout is not None and stream is not None and stream < timeout:
-            raise ValueError("stream_timeout of at least request_timeout | Raise stream_timeout.")
+        tpot = [name for name in latency_objectives(self.slo) if name.startswith("tpot")]
+        if tpot and self.traffic.output_tokens == 1:
+            raise ValueError(
+                f"no slo.{tpot[0]} with traffic.output_tokens: 1, after which no token comes | Remove it."
+            )
+        if self.request_timeout is not None and self.request_timeout < timedelta(seconds=1):
+            raise ValueError("request_timeout of at least 1s | Raise it; latency objectives may be shorter.")
+        if self.stream_timeout is not None and self.stream_timeout > LONGEST_STREAM:
+            raise ValueError("stream_timeout of at most 24h | Shorten it.")
         return self
 
     @classmethod
     def parse(cls, document: Mapping[str, Any] | ServingStackArgs) -> ServingStackArgs:
-        """A document as args. Raises `InvalidInput` with every violation."""
+        """A document as args. Raises `InvalidInput` with every violation, credentials in plain text among
+        them."""
+        found = {item.path: item for item in problems(document)}
+        try:
+            args = cls.validated(document)
+        except InvalidInput as error:
+            raise InvalidInput(({item.path: item for item in error.violations} | found).values()) from None
+        if found:
+            raise InvalidInput(found.values())
+        return args
+
+    @classmethod
+    def validated(cls, document: Mapping[str, Any] | ServingStackArgs) -> ServingStackArgs:
+        """The same for a document that was searched for credentials already."""
         if isinstance(document, ServingStackArgs):
             return document
         try:
             return cls.model_validate(document)
         except ValidationError as error:
             raise from_pydantic(error, document, known_fields(cls)) from None
+
+    @field_validator("labels")
+    @classmethod
+    def _labels_are_not_ours(cls, value: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        if value is not None and (taken := [key for key in value if key in _OWN_LABELS]):
+            raise ValueError(f"no {', '.join(taken)}, which the stack sets itself | Use a key of your own.")
+        return value
 
     def key(self) -> str:
         """Hash of the args as written: unset fields are left out, so a new default does not change it."""
@@ -532,5 +638,6 @@ __all__ = [
     "ServingStackArgs",
     "SloArgs",
     "TargetArgs",
+    "TolerationArgs",
     "TrafficArgs",
 ]

@@ -12,7 +12,6 @@ Traps:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -20,9 +19,11 @@ from typing import Any
 import pulumi
 
 from servingstack import lock as locks
+from servingstack._version import __version__
 from servingstack.args import ServingStackArgs
 from servingstack.errors import Infeasible, InvalidInput
 from servingstack.plan import PlanWarning, ServingPlan
+from servingstack.targets import REGISTRY
 
 TOKEN = "servingstack:index:ServingStack"
 """Never changes: it is in the URN of everything below."""
@@ -70,7 +71,7 @@ class ServingStack(pulumi.ComponentResource):
             plan, notes = decide(_parsed(name, args), lock)
             super().__init__(TOKEN, name, plan.summary(), opts)
             self._say(plan, notes)
-            target = import_module(_target(plan))
+            target = import_module(REGISTRY[plan.architecture.option].resources)
             part = f"{name}-{plan.architecture.option}"
             serving = target.build(part, plan, existing, pulumi.ResourceOptions(parent=self))
         except (InvalidInput, Infeasible) as error:
@@ -139,8 +140,8 @@ def _locked_plan(lock: Lock | None, name: str) -> ServingPlan | None:
         return lock
     if isinstance(lock, Mapping):
         if "stacks" not in lock:
-            return ServingPlan.model_validate(lock)
-        lock = locks.loads(json.dumps(lock), "lock")
+            return locks.parse(ServingPlan, lock, "lock")
+        lock = locks.parse(locks.LockFile, lock, "lock")
     entry = lock.stacks.get(name)
     return None if entry is None else entry.plan
 
@@ -148,7 +149,7 @@ def _locked_plan(lock: Lock | None, name: str) -> ServingPlan | None:
 def _differences(locked: ServingPlan, args: ServingStackArgs) -> list[str]:
     """Where a fresh plan would differ from the locked one: a newer library may know better, and may only say
     so."""
-    if locked.library_version == _library_version():
+    if locked.library_version == __version__:
         return []
     try:
         changes = locks.compare(locks.make({args.name: locked}), _fresh(args)).changed
@@ -158,20 +159,8 @@ def _differences(locked: ServingPlan, args: ServingStackArgs) -> list[str]:
     return [f"deploying the locked plan; a fresh one would differ: {listed}"] if changes else []
 
 
-def _library_version() -> str:
-    from servingstack._version import __version__
-
-    return __version__
-
-
 def _lock_required() -> bool:
     return pulumi.Config("servingstack").get_bool("require_lock") is True
-
-
-def _target(plan: ServingPlan) -> str:
-    from servingstack.targets import REGISTRY
-
-    return REGISTRY[plan.architecture.option].resources
 
 
 def _text(warning: PlanWarning) -> str:

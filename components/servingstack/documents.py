@@ -22,7 +22,7 @@ from servingstack.errors import InvalidInput, Violation
 from servingstack.measured import bench_path
 from servingstack.measured_formats import by_reference, resolve
 from servingstack.measured_formats import read as read_table
-from servingstack.redact import REDACTED, looks_like_secret
+from servingstack.plain import problems, secret_violation
 from servingstack.yaml12 import load
 
 NAMESPACE = "servingstack:"
@@ -77,14 +77,18 @@ class Document:
 
 def read(path: Path) -> Document:
     """A file as a document. Raises `InvalidInput`."""
+    return parse_text(read_text(path), path.name, path.parent)
+
+
+def read_text(path: Path) -> str:
+    """A file's text. Raises `InvalidInput`."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise InvalidInput(
             [Violation(str(path), None, f"a readable YAML file ({reason})", "Check the path.")]
         ) from None
-    return parse_text(text, path.name, path.parent)
 
 
 def with_benches(document: Document, stack_file: Path) -> Document:
@@ -200,32 +204,7 @@ def _outer_violations(document: Mapping[str, Any]) -> Iterator[Violation]:
             "require_lock", _short(document["require_lock"]), "true or false", "Correct the value."
         )
     for part in ("stacks", "defaults"):
-        yield from _plain_secrets(document.get(part), part)
-
-
-def _plain_secrets(value: Any, path: str) -> Iterator[Violation]:
-    """Every `secure:` value and every text that looks like a credential."""
-    if isinstance(value, Mapping):
-        if "secure" in value:
-            yield secret_violation(path)
-            return
-        for key, inner in value.items():
-            yield from _plain_secrets(inner, f"{path}.{key}")
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _plain_secrets(inner, f"{path}[{index}]")
-    elif looks_like_secret(value):
-        yield Violation(path, REDACTED, "no credential in plain text", _SECRET_FIX)
-
-
-def secret_violation(path: str) -> Violation:
-    """A `secure:` value where none may be."""
-    allowed = "no secure value inside an object (Pulumi hands it out in plain text)"
-    fix = "Give it a key of its own (`pulumi config set --secret KEY`) and write `{config: KEY}` here."
-    return Violation(path, REDACTED, allowed, fix)
-
-
-_SECRET_FIX = "Name an existing secret, or use `{config: KEY}` with `pulumi config set --secret KEY`."
+        yield from problems(document.get(part), part)
 
 
 def _duplicate_names(listed: Any) -> Iterator[Violation]:
@@ -245,8 +224,9 @@ def _entry(
     own: Mapping[str, Any], defaults: Mapping[str, Any], path: str, folder: Path
 ) -> tuple[StackEntry | None, list[Violation]]:
     """One stack over the defaults. Violations name the place that holds the value."""
-    merged = merge({key: value for key, value in defaults.items() if key != "name"}, own)
-    given = merged.pop("existing", {})
+    base = merge({}, {key: value for key, value in defaults.items() if key != "name"})
+    merged = merge(base, own)
+    given = merged.pop("existing", None)
     existing, violations = _existing(given)
     args: ServingStackArgs | None = None
     try:
@@ -254,7 +234,7 @@ def _entry(
             merged["measured"] = resolve(merged["measured"], folder).model_dump(
                 mode="json", exclude_none=True
             )
-        args = ServingStackArgs.parse(merged)
+        args = ServingStackArgs.validated(merged)
     except InvalidInput as error:
         violations = [*error.violations, *violations]
     placed = [_placed(violation, own, defaults, path) for violation in violations]
@@ -309,6 +289,8 @@ def _merges(below: Any, over: Mapping[str, Any], path: tuple[str, ...]) -> TypeG
 
 def _existing(given: Any) -> tuple[dict[str, Any], list[Violation]]:
     """The values that are handed on at deployment."""
+    if given is None:
+        return {}, []
     if not isinstance(given, Mapping):
         return {}, [
             Violation("existing", _short(given), "an object with ids of what exists", "Write `field: value`.")
@@ -352,4 +334,6 @@ __all__ = [
     "merge",
     "parse_text",
     "read",
+    "read_text",
+    "secret_violation",
 ]

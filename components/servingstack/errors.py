@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from servingstack.redact import REDACTED, looks_like_secret
+from servingstack.redact import REDACTED, looks_like_secret, masked
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -38,6 +38,14 @@ class Violation:
     """What is allowed there, in words or as a list of values."""
     fix: str
     """What to do about it."""
+
+    def __post_init__(self) -> None:
+        """No error repeats a credential, whoever made it."""
+        if looks_like_secret(str(self.value)):
+            object.__setattr__(self, "value", REDACTED)
+        for name in ("path", "allowed", "fix"):
+            if looks_like_secret(text := getattr(self, name)):
+                object.__setattr__(self, name, masked(text))
 
     def __str__(self) -> str:
         given = "nothing" if self.value is None else repr(self.value)

@@ -9,7 +9,6 @@ import hashlib
 
 KUBERNETES_LABEL = 63
 """Longest DNS label (RFC 1123), which a Service name and a label value must be."""
-LABEL_PREFIX = "servingstack.dev"
 
 KUBERNETES_ROLES = ("engine", "door", "config", "scaler", "rules", "dashboard", "weights", "prepull", "placeholder")
 

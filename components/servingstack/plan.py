@@ -302,6 +302,14 @@ class FrontDoor(BaseModel):
     """Largest request body: a prompt of a million tokens at 16 bytes each."""
     cluster_domain: str = "cluster.local"
     """The cluster's DNS domain (kubelet `clusterDomain`): the proxy resolves full names only, it has no search list."""
+    slots: int
+    """Replicas that one proxy can know at once: a rollout's and leaving ones included."""
+    max_connections: int
+    """Of one proxy: in flight, queued, held, and as many that idle."""
+    memory_bytes: int
+    """Of one proxy; request and limit."""
+    drain_s: int
+    """How long a stopping proxy keeps what it has taken."""
 
 
 class Objective(BaseModel):
@@ -341,7 +349,10 @@ class Alert(BaseModel):
     expression: str
     for_s: int
     summary: str
-    runbook_url: str
+    runbook_url: str | None
+    """Where the runbook is served; None where no base of its address was given."""
+    runbook: str = ""
+    """The runbook's path in this library's repository."""
     labels: dict[str, str] = Field(default_factory=dict[str, str])
     """Labels beside the severity, for the routes of an Alertmanager."""
 
@@ -373,6 +384,8 @@ class Monitoring(BaseModel):
     alerts: tuple[Alert, ...]
     unavailable: tuple[Unavailable, ...] = ()
     dashboards: bool = True
+    page_burn_rates: tuple[float, ...] = (6.0, 14.4)
+    """Burn rates at which a page is sent, ascending: lines on the dashboard."""
 
 
 class Expected(BaseModel):
@@ -402,6 +415,10 @@ class Cost(BaseModel):
     warm_monthly_usd: float
     """The part of monthly_usd that pays for warm replicas and placeholder pods."""
     per_gpu_hour_usd: float
+    machine_hourly_usd: float | None = None
+    """What a machine costs that is paid whole; None where GPUs are paid alone."""
+    replicas_per_machine: int = 1
+    """Replicas that such a machine holds."""
     per_million_output_tokens_usd: float
     basis: str
     """`on-demand`, `own`, or `reference` for a cluster whose price is not known."""
@@ -445,6 +462,17 @@ class Assumption(BaseModel):
     why: str
 
 
+class Toleration(BaseModel):
+    """A taint of the GPU nodes that the pods put up with."""
+
+    model_config = _CONFIG
+    key: str
+    value: str | None = None
+    """None for any value."""
+    effect: str | None = None
+    """None for every effect."""
+
+
 class Placement(BaseModel):
     """Where the replicas go, in a cluster's terms."""
 
@@ -452,11 +480,15 @@ class Placement(BaseModel):
     namespace: str
     create_namespace: bool
     node_selector: dict[str, str]
+    tolerations: tuple[Toleration, ...] = ()
+    """Taints of the nodes beside the GPU resource's own key, which is always tolerated."""
     topology_key: str
     gpu_resource: str = "nvidia.com/gpu"
     prepull_images: bool
     weights_storage_class: str | None
     weights_access_mode: str
+    weights_volume_bytes: int = 0
+    """Size of the volume that keeps weights; 0 without one."""
     weights_claim: str | None = None
     """An existing claim that holds the weights (`pvc://`)."""
     ingress_namespace: str | None

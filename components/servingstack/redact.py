@@ -19,6 +19,7 @@ _FORMS = re.compile(
     r"|\b(AKIA|ASIA)[A-Z0-9]{16}\b"  # AWS
     r"|\b(ghp|gho|ghs|glpat|sk)[_-][A-Za-z0-9_-]{20,}"  # GitHub, GitLab, OpenAI-style API keys
     # A kubeconfig's own fields (k8s.io/client-go tools/clientcmd/api/v1 AuthInfo).
+    r"|\b[a-z][a-z0-9+.-]*://[^\s/:@]*:[^\s/@]+@"  # a user's password in an address (RFC 3986, userinfo)
     r"|client-key-data|\btoken: *\S{20,}"
 )
 
@@ -26,3 +27,8 @@ _FORMS = re.compile(
 def looks_like_secret(value: object) -> bool:
     """Whether a text holds something that has the form of a credential."""
     return isinstance(value, str) and _FORMS.search(value) is not None
+
+
+def masked(text: str) -> str:
+    """The text with every credential in it replaced."""
+    return _FORMS.sub(REDACTED, text)

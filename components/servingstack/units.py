@@ -88,12 +88,6 @@ def exact_size(value: int) -> str:
     return f"{value}B"
 
 
-def quantity(value: int) -> str:
-    """Bytes as a Kubernetes quantity, exact: `60Gi`, `61001Mi`; rounded up to a whole Mi."""
-    gib = 1024**3
-    return f"{value // gib}Gi" if value % gib == 0 else f"{-(-value // 1024**2)}Mi"
-
-
 def parse_count(value: Any) -> float:
     """Parameters: `8B`, `0.5B`, `671B`, or a plain number."""
     if isinstance(value, bool):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from servingstack.cli import run
+from servingstack.lock import content_hash
 
 CHAT = {
     "name": "chat",
@@ -73,6 +74,14 @@ class Project:
         path = self.root / "stacks" / f"Pulumi.{environment}.yaml"
         path.write_text(json.dumps({"config": values}))
         return path
+
+    def other_release(self, part: str, field: str, value: Any) -> None:
+        """The lock of `chat` as a release would have written it that decides one field otherwise."""
+        content = json.loads(self.lock.read_text())
+        entry = content["stacks"]["chat"]
+        entry["plan"][part][field] = value
+        entry["plan_hash"] = content_hash(entry["plan"])
+        self.lock.write_text(json.dumps(content))
 
     def commit(self) -> None:
         self.git("add", "-A")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from servingstack import lock
 
 from .conftest import CHAT, DRAFTS, Command, Project
@@ -81,9 +83,7 @@ def test_check_passes_and_tells_where_a_newer_release_would_decide_otherwise(
     project: Project, command: Command
 ) -> None:
     command("lock", "dev")
-    content = json.loads(project.lock.read_text())
-    content["stacks"]["chat"]["plan"]["batching"]["max_num_seqs"] = 7
-    project.lock.write_text(json.dumps(content))
+    project.other_release("batching", "max_num_seqs", 7)
     result = command("lock", "dev", "--check")
     assert result.code == 0
     assert "batching.max_num_seqs: 7 => " in result.out
@@ -96,9 +96,37 @@ def test_a_lock_of_a_file_stands_beside_that_file(project: Project, command: Com
     assert (project.root / "one.lock.json").is_file()
 
 
-def test_a_broken_lock_file_is_exit_2_for_every_command(project: Project, command: Command) -> None:
-    project.lock.write_text("<<<<<<< ours\n")
-    for name in ("plan", "preview", "lock"):
-        result = command(name, "dev")
+BROKEN = {"a merge": b"<<<<<<< ours\n", "latin-1": b"\xe9", "no lock": b"[]", "deep": b"[" * 100_000}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+def test_a_broken_lock_file_is_exit_2_for_what_reads_it_and_written_anew_by_lock(
+    project: Project, command: Command, content: bytes
+) -> None:
+    project.lock.write_bytes(content)
+    for arguments in (("plan", "dev"), ("preview", "dev"), ("lock", "dev", "--check")):
+        result = command(*arguments)
         assert result.code == 2
-        assert "plan.dev.lock.json line 1" in result.err
+        assert "plan.dev.lock.json" in result.err
+        assert "servingstack lock" in result.err
+    assert "could not be used" in command("lock", "dev").out
+    assert command("lock", "dev", "--check").code == 0
+
+
+def test_a_folder_in_the_locks_place_is_exit_2(project: Project, command: Command) -> None:
+    project.lock.mkdir()
+    for arguments in (("plan", "dev"), ("lock", "dev")):
+        result = command(*arguments)
+        assert result.code == 2
+        assert "plan.dev.lock.json" in result.err
+    assert [item.name for item in project.lock.parent.iterdir() if item.suffix == ".partial"] == []
+
+
+def test_a_lock_that_was_edited_by_hand_is_refused(project: Project, command: Command) -> None:
+    command("lock", "dev")
+    content = json.loads(project.lock.read_text())
+    content["stacks"]["chat"]["plan"]["scaling"]["max_replicas"] = 500
+    project.lock.write_text(json.dumps(content))
+    result = command("preview", "dev")
+    assert result.code == 2
+    assert "edited by hand" in result.err

@@ -73,9 +73,7 @@ def test_the_printed_tree_has_every_resource_below_its_parent_and_cuts_long_text
 
 def test_the_locked_plan_is_what_a_preview_shows_while_it_matches(project: Project, command: Command) -> None:
     assert command("lock", "dev").code == 0
-    content = json.loads(project.lock.read_text())
-    content["stacks"]["chat"]["plan"]["batching"]["max_num_seqs"] = 7
-    project.lock.write_text(json.dumps(content))
+    project.other_release("batching", "max_num_seqs", 7)
     shown = command("preview", "dev", "--json").json()["stacks"]["chat"]
     assert shown["plan"]["batching"]["max_num_seqs"] == 7
     assert shown["resources"][0]["inputs"]["max_num_seqs"] == 7
@@ -144,15 +142,68 @@ def test_a_ref_from_before_the_environment_existed_has_no_stacks(project: Projec
 
 def test_the_lock_at_the_ref_is_what_was_deployed_then(project: Project, command: Command) -> None:
     command("lock", "dev")
-    content = json.loads(project.lock.read_text())
-    content["stacks"]["chat"]["plan"]["architecture"]["accelerator"] = "t4"
-    project.lock.write_text(json.dumps(content))
+    project.other_release("architecture", "accelerator", "t4")
     project.commit()
     command("lock", "dev")
     decision = command("preview", "dev", "--diff", "HEAD", "--json").json()["stacks"]["chat"]["diff"][
         "decision"
     ]
     assert {"path": "gpu", "before": "t4", "after": "l4"} in decision
+
+
+@pytest.mark.parametrize(
+    ("old", "words"),
+    [
+        (CHAT | {"trafic": {}}, "trafic"),
+        (CHAT | {"slo": {"ttft_p95": "1ms"}}, "no plan meets this"),
+    ],
+    ids=["invalid", "infeasible"],
+)
+def test_a_change_that_mends_what_could_not_be_planned_is_shown_as_new_and_says_why(
+    project: Project, command: Command, old: dict[str, object], words: str
+) -> None:
+    project.write(old, DRAFTS)
+    project.commit()
+    project.write(CHAT, DRAFTS)
+    result = command("preview", "dev", "--diff", "HEAD", "--json")
+    assert result.code == 0
+    chat = result.json()["stacks"]["chat"]
+    (problem,) = chat["diff"]["problems"]
+    assert words in problem
+    assert len(chat["diff"]["resources"]["added"]) == len(chat["resources"])
+    assert "cannot be planned at HEAD" in command("preview", "dev", "--diff", "HEAD").out
+
+
+def test_a_stack_that_is_right_at_the_ref_is_compared_beside_one_that_is_infeasible(
+    project: Project, command: Command
+) -> None:
+    project.write(CHAT | {"slo": {"ttft_p95": "1ms"}}, DRAFTS)
+    project.commit()
+    project.write(CHAT, DRAFTS)
+    drafts = command("preview", "dev", "--diff", "HEAD", "--json").json()["stacks"]["drafts"]["diff"]
+    assert drafts["resources"] == {"added": [], "removed": [], "changed": []}
+
+
+def test_files_at_the_ref_that_are_no_text_or_no_lock_are_named_and_no_crash(
+    project: Project, command: Command
+) -> None:
+    path = project.write(CHAT)
+    project.lock.write_text("<<<<<<< ours\n")
+    project.commit()
+    project.lock.unlink()
+    shown = command("preview", "dev", "--diff", "HEAD", "--json")
+    assert "plan.dev.lock.json at HEAD" in shown.json()["stacks"]["chat"]["diff"]["problems"][0]
+    path.write_bytes(b"name: \xe9\n")
+    project.commit()
+    project.write(CHAT)
+    shown = command("preview", "dev", "--diff", "HEAD", "--json")
+    assert shown.code == 0
+    assert "UTF-8" in shown.json()["stacks"]["chat"]["diff"]["problems"][0]
+
+
+def test_a_ref_that_is_none_is_invalid_input(project: Project, command: Command) -> None:
+    project.commit()
+    assert command("preview", "dev", "--diff", "nowhere", "--json").code == 2
 
 
 def test_unknown_secret_and_plain_values_are_told_apart() -> None:

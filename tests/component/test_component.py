@@ -379,3 +379,11 @@ def test_unknown_is_what_it_is_in_pulumis_own_wire_format() -> None:
 def test_invalid_input_is_what_the_core_raises() -> None:
     with pytest.raises(InvalidInput):
         ServingStackArgs.parse({})
+
+
+@pytest.mark.parametrize(
+    "given", [{"name": "chat"}, {"stacks": {"chat": {"key": "x"}}}], ids=["plan", "file"]
+)
+def test_a_lock_that_is_none_is_refused_with_what_is_wrong(given: Any) -> None:
+    with pytest.raises(pulumi.RunError, match=r"(?s)chat: .*  lock: "):
+        _run(lock=given)

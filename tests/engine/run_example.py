@@ -26,7 +26,7 @@ def main(action: str, folder: str, work_dir: str, config: str) -> None:
     if action == "up":
         result["outputs"] = {name: output.value for name, output in stack.up().outputs.items()}
         again = stack.preview(expect_no_changes=True)
-        result["again"] = {str(kind.value): count for kind, count in again.change_summary.items()}
+        result["again"] = list(again.change_summary)
         result["state"] = stack.export_stack().deployment
     else:
         stack.destroy()

@@ -1,5 +1,6 @@
 """The engine and the control plane are the real ones, of the pinned versions, and leave nothing behind."""
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -72,7 +73,14 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
 
 def test_engine_is_the_pinned_version(engine_env: dict[str, str]) -> None:
     said = subprocess.run(["pulumi", "version"], env=engine_env, capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == PINNED["pulumi"].version
+    assert said.stdout.strip().removeprefix("v") == PINNED["pulumi"].bare_version
+
+
+def test_provider_is_the_one_that_the_python_sdk_asks_for() -> None:
+    """Another version would not be found offline: the engine looks for exactly the SDK's."""
+    assert PINNED["pulumi-resource-kubernetes"].bare_version == importlib.metadata.version(
+        "pulumi-kubernetes"
+    )
 
 
 def test_api_server_is_the_pinned_version(cluster: Cluster) -> None:
@@ -232,6 +240,7 @@ def test_the_engine_makes_keeps_and_removes(cluster: Cluster, inline_stack: Inli
     stack = inline_stack("probe", "test", program, {"probe:names": ["probe-a", "probe-b"]})
     assert stack.preview().change_summary == {"create": 3}
     result = stack.up()
+    assert "warning" not in result.stdout
     assert result.outputs["count"].value == 2
     assert "probe-a" in cluster.kubectl("get", "namespaces", "-o", "name")
     assert stack.preview(expect_no_changes=True).change_summary == {"same": 3}

@@ -48,7 +48,14 @@ def filled(
     """One GPU's memory with the planner's own settings."""
     tokens = default_step_tokens(gpu) if step_tokens is None else step_tokens
     served = on(gpu, model, precision)
-    share = Share(tp=tp, pp=1, kv_bytes=2, utilization=GPU_MEMORY_UTILIZATION, step_tokens=tokens)
+    share = Share(
+        tp=tp,
+        pp=1,
+        kv_bytes=2,
+        utilization=GPU_MEMORY_UTILIZATION,
+        step_tokens=tokens,
+        weights=weights_total(model, served, 1.0),
+    )
     return footprint(model, gpu, served, share)
 
 

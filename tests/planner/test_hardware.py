@@ -38,6 +38,22 @@ def test_f022_a_node_with_the_gpu_but_without_the_memory_is_refused_with_the_num
     assert "1.5 cores and 10 GiB for pods" in refused.value.binding
 
 
+@pytest.mark.parametrize(("cpu", "memory"), [(1.5, "60Gi"), (8, "6Gi")])
+def test_f022_cores_and_memory_each_bind_alone(cpu: float, memory: str) -> None:
+    node = {"accelerator": "t4", "gpus": 1, "count": 4, "cpu": cpu, "memory": memory}
+    with pytest.raises(Infeasible, match="a replica asks 3 cores and 11 GiB"):
+        plan(document("Qwen/Qwen2.5-0.5B-Instruct", hardware={"nodes": [node]}))
+
+
+def test_f022_a_node_holds_as_many_replicas_as_its_memory_allows() -> None:
+    node = {"accelerator": "l4", "gpus": 4, "count": 1, "cpu": 40, "memory": "40Gi"}
+    found = plan(
+        document("Qwen/Qwen2.5-0.5B-Instruct", hardware={"nodes": [node]}, scaling={"min_replicas": 2})
+    )
+    assert found.architecture.memory_request_bytes == 11 * GIB
+    assert found.scaling.max_replicas + found.scaling.surge_replicas <= 3
+
+
 def test_f022_requests_stay_within_the_machine_for_every_plan_on_a_cloud() -> None:
     for cloud in ("aws", "gcp", "azure"):
         found = plan(document(LLAMA_8B, target={"option": "kubernetes", "cloud": cloud})).architecture

@@ -11,6 +11,7 @@ from tests.sample import DOCUMENT, sample_plan
 from tests.signals.prom import promtool, rule_file, rule_test
 
 from servingstack.plan import ServingPlan
+from servingstack.targets.kubernetes.manifests import manifests
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
 DOOR = 'namespace="serving",job="chat",pod="chat-door-1"'
@@ -197,19 +198,33 @@ def _run(
     promtool("test", "rules", "tests.yaml", cwd=folder)
 
 
-@pytest.mark.parametrize("field", ["summary", "runbook_url"])
-def test_every_alert_says_what_to_do(plan: ServingPlan, field: str) -> None:
+def test_every_alert_says_what_to_do(plan: ServingPlan) -> None:
+    """No address is made up: without a base, an alert names a page that is there."""
     for alert in plan.monitoring.alerts:
-        assert getattr(alert, field), alert.name
+        assert alert.summary, alert.name
         assert alert.severity in ("page", "ticket")
-        assert alert.runbook_url.startswith("https://servingstack.dev/runbooks/")
+        assert (RUNBOOKS.parents[1] / alert.runbook).is_file(), alert.runbook
+        assert alert.runbook_url is None
         assert alert.labels == {"namespace": "serving", "stack": "chat"}
 
 
 def test_every_runbook_is_written() -> None:
     asked = DOCUMENT | {"slo": {"ttft_p95": "500ms", "tpot_p95": "50ms", "latency_p99": "30s"}}
-    slugs = {alert.runbook_url.rsplit("/", 1)[1] for alert in sample_plan(asked).monitoring.alerts}
-    assert slugs == {page.stem for page in RUNBOOKS.glob("*.md")}
+    pages = {alert.runbook for alert in sample_plan(asked).monitoring.alerts}
+    assert pages == {f"docs/runbooks/{page.name}" for page in RUNBOOKS.glob("*.md")}
+
+
+@pytest.mark.parametrize(
+    ("least", "zero", "said"),
+    [(1, None, "at least 3 replicas are kept"), (0, 600, "keeps the replicas that it has")],
+)
+def test_a_blind_scaler_is_described_as_it_behaves(least: int, zero: int | None, said: str) -> None:
+    """A stack that may rest at zero has no fallback, so none is promised."""
+    plan = sample_plan(scaling={"min_replicas": least, "scale_to_zero_after_s": zero, "fallback_replicas": 3})
+    (alert,) = (each for each in plan.monitoring.alerts if each.name == "ServingScalingMetricAbsent")
+    assert said in alert.summary
+    (scaler,) = (each.body for each in manifests(plan) if each.role == "scaler")
+    assert ("fallback" in scaler["spec"]) == ("3 replicas" in alert.summary)
 
 
 def test_no_alert_is_on_the_memory_that_the_engine_takes_by_design(plan: ServingPlan) -> None:
@@ -222,7 +237,7 @@ def test_alerts_can_be_routed_moved_and_turned_off() -> None:
     own = {"labels": {"team": "ml"}, "runbook_base_url": "https://wiki.example/runbooks/"}
     alerts = sample_plan(DOCUMENT | {"observability": {"alerts": own}}).monitoring.alerts
     assert {alert.labels["team"] for alert in alerts} == {"ml"}
-    assert alerts[0].runbook_url == "https://wiki.example/runbooks/availability-burn"
+    assert alerts[0].runbook_url == "https://wiki.example/runbooks/availability-burn.md"
     none = sample_plan(DOCUMENT | {"observability": {"alerts": None}}).monitoring
     assert not none.alerts
     assert none.recording_rules  # the dashboard shows the budget all the same

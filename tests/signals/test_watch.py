@@ -12,6 +12,7 @@ from tests.signals.promql import expressions, normal, selectors
 
 from servingstack.engines import facts
 from servingstack.plan import Monitoring, ServingPlan
+from servingstack.planner import plan as make_plan
 from servingstack.signals import ACTIVITY, QUEUE_DEPTH
 from servingstack.targets.kubernetes import manifests
 
@@ -154,6 +155,25 @@ def test_a_stack_at_zero_wakes_by_what_is_held_and_stays_while_requests_run() ->
 def test_the_cost_is_the_planned_price_of_the_replicas_that_are_ready() -> None:
     plan = sample_plan(cost={"per_gpu_hour_usd": 2.5}, architecture={"gpus_per_replica": 4})
     assert _query(plan, "cost_per_hour").endswith("* 10")
+
+
+def test_machines_that_are_paid_whole_cost_the_same_on_the_panel_and_in_the_plan() -> None:
+    """Three replicas, two to a machine, are two machines; one replica is a whole one."""
+    document = {"name": "chat", "model": {"id": "Qwen/Qwen2.5-7B-Instruct"}}
+    target = {"target": {"option": "kubernetes", "cloud": "aws"}}
+    made = make_plan(document | target | {"hardware": {"instance_type": "g6.12xlarge"}})
+    cost = made.cost
+    assert cost.machine_hourly_usd is not None
+    assert cost.replicas_per_machine > 1
+    price, most = f"{cost.machine_hourly_usd:.6g}", cost.replicas_per_machine
+    assert normal(_query(made, "cost_per_hour")) == normal(
+        f"ceil((count({_up(made)}) or vector(0)) / {most}) * {price}"
+    )
+    assert cost.hourly_usd == -(-made.scaling.min_replicas // most) * cost.machine_hourly_usd
+
+
+def _up(plan: ServingPlan) -> str:
+    return f'up{{namespace="serving",job="{plan.names["engine"]}"}} == 1'
 
 
 def test_a_release_of_unknown_number_is_asked_by_both_names() -> None:

@@ -72,17 +72,15 @@ def preview(
     """Print the plan and every resource with its inputs, and with --diff what changes since a git ref."""
     from servingstack.cli.diff import compare
     from servingstack.cli.graph import resources
-    from servingstack.cli.source import at_ref, open_source, plan_all
+    from servingstack.cli.source import open_source, plan_all, plan_at
 
     source = open_source(environment, file)
     planned = plan_all(source, stack)
     graphs = {name: resources(item) for name, item in planned.items()}
     difference = None
     if diff is not None:
-        before = plan_all(at_ref(source, diff))
-        if stack is not None:
-            before = {name: item for name, item in before.items() if name == stack}
-        difference = compare(diff, before, planned, graphs)
+        before, problems = plan_at(source, diff, stack)
+        difference = compare(diff, before, planned, graphs, problems)
     if as_json:
         shown: dict[str, Any] = {
             name: {"plan": item.deployed.model_dump(mode="json")}
@@ -109,7 +107,7 @@ def lock(
     from servingstack.cli.locking import check_lock, write_lock
     from servingstack.cli.source import open_source, plan_all
 
-    source = open_source(environment, file)
+    source = open_source(environment, file, to_relock=not check)
     planned = plan_all(source)
     report = check_lock(source, planned) if check else write_lock(source, planned)
     print(json.dumps(report.document(), indent=2) if as_json else report.text())

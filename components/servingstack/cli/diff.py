@@ -6,7 +6,7 @@ where a lock file at the ref holds what was deployed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,8 @@ class Difference:
     removed_stacks: list[str]
     """Stacks of the ref that are gone."""
     removed_monthly: float
+    problems: tuple[str, ...] = ()
+    """Why stacks of the ref could not be planned; they stand here as new."""
 
     @property
     def monthly_change(self) -> float:
@@ -54,6 +56,7 @@ class Difference:
         one = self.stacks[name]
         return {
             "ref": self.ref,
+            "problems": list(self.problems),
             "decision": [_change(change) for change in one.decision],
             "monthly_usd": {
                 "before": round(one.monthly_before, 2),
@@ -75,6 +78,7 @@ def compare(
     before: Mapping[str, Planned],
     after: Mapping[str, Planned],
     graphs: Mapping[str, tuple[Resource, ...]],
+    problems: Sequence[str] = (),
 ) -> Difference:
     """Each stack that is there now against the one of that name at the ref."""
     gone = sorted(set(before) - set(after))
@@ -83,6 +87,7 @@ def compare(
         {name: _stack(before.get(name), item, graphs[name]) for name, item in after.items()},
         gone,
         sum(before[name].deployed.cost.monthly_usd for name in gone),
+        tuple(problems),
     )
 
 

@@ -20,11 +20,14 @@ class LockReport:
     states: Mapping[str, str]
     """By stack: `absent`, `matching` or `stale` before it was written; `removed` for one that is gone."""
     changed: Mapping[str, tuple[str, ...]]
+    replaced: str | None = None
+    """Why the file that was there could not be used."""
 
     def document(self) -> dict[str, Any]:
         return {
             "path": self.path,
             "written": self.written,
+            "replaced": self.replaced,
             "stacks": {
                 name: {"state": state, "changed": list(self.changed.get(name, ()))}
                 for name, state in self.states.items()
@@ -33,6 +36,8 @@ class LockReport:
 
     def text(self) -> str:
         lines = [f"{'wrote' if self.written else 'current:'} {self.path}"]
+        if self.replaced is not None:
+            lines.append(f"  the file before it could not be used: {self.replaced}")
         for name, state in self.states.items():
             lines.append(f"  {name}: {_WORDS[state] if self.written else 'matching'}")
             lines += [f"    {change}" for change in self.changed.get(name, ())]
@@ -49,7 +54,8 @@ def _report(source: Source, planned: Mapping[str, Planned], *, written: bool) ->
     changed = {
         name: tuple(map(str, item.lock.changed)) for name, item in planned.items() if item.lock.changed
     }
-    return LockReport(str(source.lock_path), written, states, changed)
+    broken = None if source.broken_lock is None else str(source.broken_lock)
+    return LockReport(str(source.lock_path), written, states, changed, broken)
 
 
 def write_lock(source: Source, planned: Mapping[str, Planned]) -> LockReport:

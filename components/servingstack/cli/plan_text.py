@@ -124,7 +124,8 @@ def _batching_text(batching: Batching) -> str:
 def _architecture_rows(plan: Architecture, *, whole: bool) -> Iterable[tuple[str, str]]:
     place = " ".join(part for part in (plan.option, plan.cloud, plan.region) if part)
     yield "option", place
-    yield "engine", f"{plan.engine} {plan.engine_version}"
+    version = "of an own image" if plan.engine_version is None else plan.engine_version
+    yield "engine", f"{plan.engine} {version}"
     instance = f" on {plan.instance_type}" if plan.instance_type is not None else ""
     yield (
         "GPUs",
@@ -291,7 +292,9 @@ def _cost_rows(cost: Cost, unit: str) -> Iterable[tuple[str, str]]:
     yield (
         "per unit",
         (
-            f"{usd(cost.per_gpu_hour_usd)} a GPU hour, "
+            f"{usd(cost.per_gpu_hour_usd)} a GPU hour"
+            if cost.per_million_output_tokens_usd is None
+            else f"{usd(cost.per_gpu_hour_usd)} a GPU hour, "
             f"{usd(cost.per_million_output_tokens_usd)} a million {unit}"
         ),
     )

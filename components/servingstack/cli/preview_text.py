@@ -78,6 +78,8 @@ def _short(value: Any) -> str:
 def difference_lines(difference: Difference) -> Iterator[Text]:
     """Decisions, cost and resources that change since the ref."""
     yield Text(f"Changes since {difference.ref}", style="bold cyan")
+    for problem in difference.problems:
+        yield Text(f"cannot be planned at {difference.ref}, so it is shown as new: {problem}", style="yellow")
     for name, one in difference.stacks.items():
         yield Text(f"{name}: no change" if one.empty else name, style="bold")
         yield from _stack_lines(one)

@@ -28,6 +28,8 @@ class Source:
     document: Document
     lock: LockFile | None
     is_environment: bool
+    broken_lock: InvalidInput | None = None
+    """Why the lock file cannot be used, for the command that writes it anew."""
 
     @property
     def lock_path(self) -> Path:
@@ -54,15 +56,23 @@ class Planned:
         return locked if self.lock.state == "matching" and locked is not None else self.fresh
 
 
-def open_source(environment: str | None, file: Path | None) -> Source:
-    """The environment by name (`stacks/Pulumi.<env>.yaml`), or the file. Raises `InvalidInput`."""
+def open_source(environment: str | None, file: Path | None, *, to_relock: bool = False) -> Source:
+    """The environment by name (`stacks/Pulumi.<env>.yaml`), or the file. Raises `InvalidInput`.
+
+    `to_relock`: a lock file that cannot be used is as none, since it is about to be written anew."""
     if (environment is None) == (file is None):
         raise InvalidInput(
             [Violation("(command line)", None, "an environment's name or --file, one of them", "Give one.")]
         )
     path = file if file is not None else stack_file(str(environment), Path.cwd())
     document = documents.with_benches(documents.read(path), path)
-    return Source(path, document, lock.read(lock.lock_path(path)), environment is not None)
+    source = Source(path, document, None, environment is not None)
+    try:
+        return replace(source, lock=lock.read(source.lock_path))
+    except InvalidInput as error:
+        if not to_relock:
+            raise
+        return replace(source, broken_lock=error)
 
 
 def stack_file(environment: str, start: Path) -> Path:
@@ -73,7 +83,7 @@ def stack_file(environment: str, start: Path) -> Path:
         raise InvalidInput(
             [Violation("(environment)", environment, "a folder with Pulumi.yaml here or above", fix)]
         )
-    settings = load((project / "Pulumi.yaml").read_text(encoding="utf-8"), "Pulumi.yaml")
+    settings = load(documents.read_text(project / "Pulumi.yaml"), "Pulumi.yaml")
     folder = project / str(settings.get("stackConfigDir", "") if isinstance(settings, dict) else "")
     name = environment.rsplit("/", 1)[-1]  # org/project/stack, as Pulumi spells it in full
     found = folder / f"Pulumi.{name}.yaml"
@@ -90,10 +100,6 @@ def stack_file(environment: str, start: Path) -> Path:
 def at_ref(source: Source, ref: str) -> Source:
     """The same files at a git ref. A file that was not there counts as no stacks. Raises `InvalidInput`."""
     folder = source.path.resolve().parent
-    if _git(folder, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") is None:
-        raise InvalidInput(
-            [Violation("--diff", ref, f"a git ref of the repository of {folder}", "Check the name.")]
-        )
     text = _git(folder, "show", f"{ref}:./{source.path.name}")
     locked = _git(folder, "show", f"{ref}:./{source.lock_path.name}")
     document = (
@@ -103,11 +109,41 @@ def at_ref(source: Source, ref: str) -> Source:
     return replace(source, document=document, lock=old_lock)
 
 
+def plan_at(source: Source, ref: str, stack: str | None) -> tuple[dict[str, Planned], list[str]]:
+    """The stacks of the same files at a git ref as far as they can be planned, and why the others cannot.
+
+    A change that mends a broken file is a change like any other, so nothing there is an error here, but a ref
+    that does not exist."""
+    folder = source.path.resolve().parent
+    if _git(folder, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}") is None:
+        raise InvalidInput(
+            [Violation("--diff", ref, f"a git ref of the repository of {folder}", "Check the name.")]
+        )
+    try:
+        old = at_ref(source, ref)
+    except InvalidInput as error:
+        return {}, [str(error)]
+    planned: dict[str, Planned] = {}
+    problems: list[str] = []
+    for entry in old.document.stacks:
+        name = entry.args.name
+        if stack not in (None, name):
+            continue
+        try:
+            planned |= plan_all(old, name)
+        except (InvalidInput, Infeasible) as error:
+            problems.append(f"{name}: {error}")
+    return planned, problems
+
+
 def _git(folder: Path, *arguments: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False
+            ["git", "-C", str(folder), *arguments], capture_output=True, encoding="utf-8", check=False
         )
+    except UnicodeDecodeError:
+        what = arguments[-1].replace(":./", ": ")
+        raise InvalidInput([Violation(what, None, "UTF-8 text", "Correct the file.")]) from None
     except FileNotFoundError:
         raise InvalidInput([Violation("--diff", None, "git on the PATH", "Install git.")]) from None
     return done.stdout if done.returncode == 0 else None

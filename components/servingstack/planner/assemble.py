@@ -15,6 +15,7 @@ from servingstack.plan import (
     MemoryBar,
     Placement,
     ServingPlan,
+    Toleration,
 )
 from servingstack.signals import Scope, Stack, edge_warnings, monitoring
 from servingstack.targets import Capabilities
@@ -184,6 +185,12 @@ def _point(demand: Demand, replica: AnyReplica, size: int) -> CurvePoint:
     )
 
 
+def _volume_bytes(chosen: Solution) -> int:
+    """A repository of 16-bit weights that are served in 8 holds twice what is served; kernels need the
+    scratch."""
+    return 2 * chosen.fit.layout.weights + chosen.fit.layout.host.disk
+
+
 def _placement(demand: Demand, chosen: Solution) -> Placement:
     cluster, source = demand.args.target.kubernetes, demand.args.model.source
     claim = source.removeprefix("pvc://").partition("/")[0] if source.startswith("pvc://") else None
@@ -191,10 +198,15 @@ def _placement(demand: Demand, chosen: Solution) -> Placement:
         namespace=cluster.namespace,
         create_namespace=cluster.create_namespace,
         node_selector=dict(chosen.fit.layout.offer.selector),
+        tolerations=tuple(
+            Toleration(key=each.key, value=each.value, effect=each.effect)
+            for each in chosen.fit.layout.offer.tolerations
+        ),
         topology_key=cluster.topology_key,
         prepull_images=cluster.prepull_images,
         weights_storage_class=cluster.weights_storage_class,
         weights_access_mode=cluster.weights_access_mode,
+        weights_volume_bytes=0 if cluster.weights_storage_class is None else _volume_bytes(chosen),
         weights_claim=claim,
         ingress_namespace=cluster.ingress_namespace,
         monitoring_namespace=cluster.monitoring_namespace,

@@ -108,7 +108,7 @@ def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> La
     lost = _memory_loss(demand, foot, share)
     if lost is not None:
         return lost
-    weights = weights_total(demand.model, served, demand.weight_scale)
+    weights = share.weights
     disk = 0 if on_volume(demand) else stored_bytes(demand)
     room = host(demand.args.hardware, Ranks(tp * pp, weights, demand.engine.load_format, disk))
     lost = _host_loss(offer, tp * pp, room)
@@ -165,7 +165,7 @@ def _share(demand: Demand, offer: Offer, served: Served, split: tuple[int, int])
         kv_bytes=kv_dtype_bytes(engine.kv_cache_dtype, served),
         utilization=GPU_MEMORY_UTILIZATION if utilization is None else utilization,
         step_tokens=0 if step_tokens is None else step_tokens,
-        weight_scale=demand.weight_scale,
+        weights=weights_total(demand.model, served, demand.weight_scale),
     )
     if step_tokens is not None:
         return share

@@ -7,6 +7,7 @@ every start unless the cache is on a volume.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from servingstack.plan import ColdStart
 
@@ -44,6 +45,7 @@ class Start:
     """Whether weights and compiled kernels lie on a volume."""
 
 
+@cache
 def cold_start(start: Start) -> ColdStart:
     """Seconds, part by part."""
     new_image = start.new_node or not start.prepulled

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from servingstack import catalog
-from servingstack.args import NodeArgs, ServingStackArgs
+from servingstack.args import NodeArgs, ServingStackArgs, TolerationArgs
 from servingstack.catalog import Gpu, InstanceType
 from servingstack.errors import InvalidInput, Violation
 
@@ -45,6 +45,7 @@ class Offer:
     price_date: str
     price_source: str
     selector: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[TolerationArgs, ...] = ()
     scale_from_zero: bool = False
 
     @property
@@ -176,6 +177,7 @@ def _of_node(node: NodeArgs, args: ServingStackArgs) -> Offer:
         price_date=date,
         price_source=source,
         selector=tuple(sorted((node.selector or {}).items())),
+        tolerations=node.tolerations,
         scale_from_zero=node.scale_from_zero,
     )
 

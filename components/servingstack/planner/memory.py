@@ -8,6 +8,7 @@ measurement."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from servingstack import catalog
 from servingstack.catalog import GIB, Gpu, Model
@@ -113,12 +114,7 @@ def default_most_sequences(gpu: Gpu) -> int:
 
 def weights_total(model: Model, served: Served, scale: float) -> int:
     """Bytes of the weights over all GPUs, as served."""
-    stored = catalog.weight_bytes(model, _catalog_precision(served.precision))
-    return round(stored * scale)
-
-
-def _catalog_precision(name: str) -> catalog.Precision:
-    return next(precision for precision in catalog.PRECISIONS if precision == name)
+    return round(catalog.weight_bytes(model, cast(catalog.Precision, served.precision)) * scale)
 
 
 def kv_per_token_per_gpu(model: Model, tp: int, pp: int, kv_bytes: float) -> float:
@@ -139,14 +135,15 @@ class Share:
     """gpu_memory_utilization."""
     step_tokens: int
     """max_num_batched_tokens."""
-    weight_scale: float = 1.0
+    weights: int
+    """Of the whole model, bytes, as served."""
 
 
 def roomy_step_tokens(model: Model, gpu: Gpu, served: Served, share: Share) -> int:
     """The engine's own tokens per step, or fewer where their activations would take too much of what the
     weights leave. Neither context nor objectives count here: a longer context must not free memory."""
     left = gpu.cuda_bytes * share.utilization
-    left -= weights_total(model, served, share.weight_scale) / (share.tp * share.pp)
+    left -= share.weights / (share.tp * share.pp)
     per_token = activation_bytes_per_token(model, share.tp, served.activation_bytes)
     largest = default_step_tokens(gpu)
     fitting = (
@@ -158,7 +155,7 @@ def roomy_step_tokens(model: Model, gpu: Gpu, served: Served, share: Share) -> i
 def footprint(model: Model, gpu: Gpu, served: Served, share: Share) -> Footprint:
     """Fill one GPU, all but the batch."""
     ranks = share.tp * share.pp
-    weights = weights_total(model, served, share.weight_scale) / ranks
+    weights = share.weights / ranks
     experts = weights * model.expert_parameters / model.parameters if model.experts else 0.0
     fixed = CONTEXT_BYTES + GRAPH_BYTES + weights * WEIGHT_SLACK + experts * EXPERT_SLACK
     fixed += NCCL_BYTES if ranks > 1 else 0

@@ -12,6 +12,7 @@ from servingstack.plan import FrontDoor, Rollout, Scaling, Timeouts
 from servingstack.targets import Capabilities
 
 from .demand import Demand
+from .door import Kept, door_size
 from .fleet import ramped_rps
 from .search import Solution
 
@@ -139,15 +140,30 @@ def front_door(demand: Demand, chosen: Solution, can: Capabilities) -> FrontDoor
     bears, fleet, secret = chosen.fit.bears, chosen.fleet, demand.args.api_key_secret
     waiting = fleet.high * bears.rate * queue_s(demand, chosen)
     held = bears.rate * fleet.hold_s if fleet.hold_s is not None else 0.0
+    # The engine's own queue is what scaling sees first, so it must be able to reach the threshold.
+    concurrent = chosen.fit.replica.places + max(threshold, math.ceil(chosen.fit.replica.places * 0.1))
     queue = max(MIN_QUEUE, math.ceil(max(waiting, held)))
+    queue = queue if demand.batcher is None else min(queue, LARGEST_QUEUE)
+    limits = timeouts(demand, chosen, can)
+    size = door_size(
+        proxies=can.door.replicas,
+        replicas=fleet.high,
+        surge=fleet.surge,
+        max_concurrent=concurrent,
+        max_queue=queue,
+        kept=Kept(limits.drain_s, limits.request_s, fleet.hold_s),
+    )
     return FrontDoor(
         image=can.door.image,
         replicas=can.door.replicas,
         port=can.door.port,
         stats_port=can.door.stats_port,
-        # The engine's own queue is what scaling sees first, so it must be able to reach the threshold.
-        max_concurrent=chosen.fit.replica.places + max(threshold, math.ceil(chosen.fit.replica.places * 0.1)),
-        max_queue=queue if demand.batcher is None else min(queue, LARGEST_QUEUE),
+        max_concurrent=concurrent,
+        max_queue=queue,
+        slots=size.slots,
+        max_connections=size.max_connections,
+        memory_bytes=size.memory_bytes,
+        drain_s=size.drain_s,
         api_key_secret_name=None if secret is None else secret.name,
         api_key_secret_key=None if secret is None else secret.key,
     )

@@ -57,6 +57,8 @@ def cost(demand: Demand, chosen: Solution) -> Cost:
         monthly_usd=round(fleet.hourly_usd * HOURS, 2),
         warm_monthly_usd=round((fleet.hourly_usd - without) * HOURS, 2),
         per_gpu_hour_usd=round(offer.usd_per_gpu, 4),
+        machine_hourly_usd=round(offer.gpus_per_node * offer.usd_per_gpu, 4) if offer.whole_nodes else None,
+        replicas_per_machine=fleet.per_node if offer.whole_nodes else 1,
         per_million_output_tokens_usd=round(fleet.steady_usd / tokens, 4),
         basis=offer.basis,
         price_date=offer.price_date,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from servingstack.plan import Monitoring
 from servingstack.signals.alerts import alerts
-from servingstack.signals.burn_rates import recording_rules
+from servingstack.signals.burn_rates import PAGE_FACTORS, recording_rules
 from servingstack.signals.objectives import edge_warnings, objectives, service_level
 from servingstack.signals.scope import Scope
 from servingstack.signals.stack import Stack
@@ -32,6 +32,7 @@ def monitoring(stack: Stack) -> Monitoring:
         alerts=alerts(stack, levels),
         unavailable=missing,
         dashboards=asked.dashboards,
+        page_burn_rates=PAGE_FACTORS,
     )
 
 

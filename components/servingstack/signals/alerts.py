@@ -28,6 +28,8 @@ AT_MAXIMUM_S = 1800
 """How long all replicas may be busy with a queue before someone should raise the maximum."""
 GRACE_S = 300
 """Longer than a lost scrape or the restart of a front door."""
+RUNBOOKS = "docs/runbooks"
+"""Where this library's repository has a page for each alert."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +50,14 @@ def alerts(stack: Stack, levels: Sequence[tuple[Objective, ServiceLevel]]) -> tu
     if settings is None:
         return ()
     drafts = [draft for objective, level in levels for draft in _burning(objective, level)]
-    drafts += [_no_replica(stack), _door_down(stack), _queue_full(stack)]
-    drafts += [_thrash(stack)] if stack.has("preemptions") else []
-    if stack.generates or not stack.has("preemptions"):
-        drafts.append(_zombie(stack))
+    drafts += [*_of_requests(stack), *_of_batches(stack)]
     if stack.scaling.min_replicas > 0:
         drafts.append(_below_minimum(stack))
     if stack.scaling.autoscaled:
-        drafts += [_metric_absent(stack), _scaler_errors(stack), _at_maximum(stack)]
+        drafts += _of_scaling(stack)
     own = {} if settings.labels is None else dict(settings.labels)
     labels = own | {"namespace": stack.scope.namespace, "stack": stack.args.name}
-    base = settings.runbook_base_url.rstrip("/")
+    base = settings.runbook_base_url
     return tuple(
         Alert(
             name=draft.name,
@@ -66,7 +65,8 @@ def alerts(stack: Stack, levels: Sequence[tuple[Objective, ServiceLevel]]) -> tu
             expression=draft.expression,
             for_s=draft.for_s,
             summary=draft.summary,
-            runbook_url=f"{base}/{draft.runbook}",
+            runbook=f"{RUNBOOKS}/{draft.runbook}.md",
+            runbook_url=None if base is None else f"{base.rstrip('/')}/{draft.runbook}.md",
             labels=labels,
         )
         for draft in drafts
@@ -105,118 +105,118 @@ def _start_s(stack: Stack) -> int:
     return round(stack.scaling.cold_start.total_s)
 
 
-def _no_replica(stack: Stack) -> Draft:
+def _of_requests(stack: Stack) -> list[Draft]:
+    """What clients feel at once."""
+    title = _title(stack)
     # A stack at zero holds its requests for the length of a cold start: that is no outage.
     start_s = _start_s(stack) if stack.scaling.min_replicas == 0 else 0
-    return Draft(
-        name="ServingNoReadyReplica",
-        severity="page",
-        expression=f"absent({stack.scope.up})\nand on ()\n({request_rate(stack.scope)} > 0)",
-        for_s=120 + start_s,
-        summary=f"{_title(stack)} has requests and no ready replica that could answer them.",
-        runbook="no-ready-replica",
-    )
+    return [
+        Draft(
+            "ServingNoReadyReplica",
+            "page",
+            f"absent({stack.scope.up})\nand on ()\n({request_rate(stack.scope)} > 0)",
+            120 + start_s,
+            f"{title} has requests and no ready replica that could answer them.",
+            "no-ready-replica",
+        ),
+        Draft(
+            "ServingFrontDoorDown",
+            "page",
+            f"absent({stack.scope.door_up})",
+            GRACE_S,
+            f"Prometheus reaches no front door of {title}; most likely clients do not either.",
+            "front-door-down",
+        ),
+        Draft(
+            "ServingQueueFull",
+            "page",
+            f"{rejected_share(stack.scope)} > {REJECTED_SHARE}",
+            GRACE_S,
+            f"{title} refuses {{{{ $value | humanizePercentage }}}} of its requests (429).",
+            "queue-full",
+        ),
+    ]
 
 
-def _door_down(stack: Stack) -> Draft:
-    return Draft(
-        name="ServingFrontDoorDown",
-        severity="page",
-        expression=f"absent({stack.scope.door_up})",
-        for_s=GRACE_S,
-        summary=f"Prometheus reaches no front door of {_title(stack)}; most likely clients do not either.",
-        runbook="front-door-down",
-    )
-
-
-def _queue_full(stack: Stack) -> Draft:
-    return Draft(
-        name="ServingQueueFull",
-        severity="page",
-        expression=f"{rejected_share(stack.scope)} > {REJECTED_SHARE}",
-        for_s=GRACE_S,
-        summary=f"{_title(stack)} refuses {{{{ $value | humanizePercentage }}}} of its requests (429).",
-        runbook="queue-full",
-    )
+def _of_batches(stack: Stack) -> list[Draft]:
+    """What goes wrong within a replica that is up."""
+    found = [_thrash(stack)] if stack.has("preemptions") else []
+    return [*found, _zombie(stack)] if stack.generates or not found else found
 
 
 def _thrash(stack: Stack) -> Draft:
     preempted, finished = engine_query(stack, "preemptions"), engine_query(stack, "requests_per_second")
     return Draft(
-        name="ServingKvCacheThrash",
-        severity="ticket",
-        expression=f"{preempted}\n/\n({finished} > 0) > {PREEMPTED_SHARE}",
-        for_s=900,
-        summary=(
-            f"{_title(stack)} drops running requests from a full KV cache and computes them again: the batch "
-            "is too large for the length of its requests."
-        ),
-        runbook="kv-cache-thrash",
+        "ServingKvCacheThrash",
+        "ticket",
+        f"{preempted}\n/\n({finished} > 0) > {PREEMPTED_SHARE}",
+        900,
+        f"{_title(stack)} drops running requests from a full KV cache and computes them again: the batch is "
+        "too large for the length of its requests.",
+        "kv-cache-thrash",
     )
 
 
 def _zombie(stack: Stack) -> Draft:
     work = "running requests and makes no tokens" if stack.generates else "waiting requests and answers none"
     return Draft(
-        name="ServingZombieReplica",
-        severity="page",
-        expression=stack.tables.stalled(stack.scope.engine),
-        for_s=GRACE_S,
-        summary=(f"{{{{ $labels.pod }}}} has {work}, while its health check is green. Delete the pod."),
-        runbook="zombie-replica",
+        "ServingZombieReplica",
+        "page",
+        stack.tables.stalled(stack.scope.engine),
+        GRACE_S,
+        f"{{{{ $labels.pod }}}} has {work}, while its health check is green. Delete the pod.",
+        "zombie-replica",
     )
 
 
 def _below_minimum(stack: Stack) -> Draft:
     least = stack.scaling.min_replicas
     return Draft(
-        name="ServingReplicasBelowMinimum",
-        severity="ticket",
-        expression=f"(count({stack.scope.up}) or vector(0)) < {least}",
-        for_s=stack.timeouts.startup_s + GRACE_S,
-        summary=(
-            f"{_title(stack)} has {{{{ $value }}}} ready replicas of at least {least}, for longer "
-            "than a start takes."
-        ),
-        runbook="replicas-below-minimum",
+        "ServingReplicasBelowMinimum",
+        "ticket",
+        f"(count({stack.scope.up}) or vector(0)) < {least}",
+        stack.timeouts.startup_s + GRACE_S,
+        f"{_title(stack)} has {{{{ $value }}}} ready replicas of at least {least}, for longer than a start "
+        "takes.",
+        "replicas-below-minimum",
     )
 
 
-def _metric_absent(stack: Stack) -> Draft:
+def _of_scaling(stack: Stack) -> list[Draft]:
+    """Whether capacity still follows the load."""
+    title, most = _title(stack), stack.scaling.max_replicas
     depth = " + ".join(queue_depth(stack).values())
-    return Draft(
-        name="ServingScalingMetricAbsent",
-        severity="page",
-        expression=f"absent({depth})",
-        # A first replica that is still starting has no metrics either.
-        for_s=max(GRACE_S, _start_s(stack) if stack.scaling.min_replicas > 0 else 0),
-        summary=(
-            f"The queue depth of {_title(stack)} cannot be read: its capacity no longer follows the load and "
-            f"stays at {stack.scaling.fallback_replicas} replicas."
+    to_zero = stack.scaling.min_replicas == 0
+    # KEDA keeps the fallback's replicas. At zero there is no fallback, and it changes nothing at all.
+    blind = (
+        "it keeps the replicas that it has, and if that is none, nothing starts one."
+        if to_zero
+        else f"at least {stack.scaling.fallback_replicas} replicas are kept, and no more follow."
+    )
+    return [
+        Draft(
+            "ServingScalingMetricAbsent",
+            "page",
+            f"absent({depth})",
+            # A first replica that is still starting has no metrics either.
+            max(GRACE_S, 0 if to_zero else _start_s(stack)),
+            f"The queue depth of {title} cannot be read and its capacity no longer follows the load: {blind}",
+            "scaling-metric-absent",
         ),
-        runbook="scaling-metric-absent",
-    )
-
-
-def _scaler_errors(stack: Stack) -> Draft:
-    return Draft(
-        name="ServingScalerErrors",
-        severity="ticket",
-        expression=f"sum(increase({SCALER_ERRORS}{{{stack.scope.scaled_object}}}[10m])) > 3",
-        for_s=GRACE_S,
-        summary=f"KEDA fails again and again to read the metric of {_title(stack)}.",
-        runbook="scaling-metric-absent",
-    )
-
-
-def _at_maximum(stack: Stack) -> Draft:
-    most, depth = stack.scaling.max_replicas, " + ".join(queue_depth(stack).values())
-    wanted = f"({depth} > {stack.scaling.threshold * most:g})"
-    return Draft(
-        name="ServingReplicasAtMaximum",
-        severity="ticket",
-        expression=f"(count({stack.scope.up}) >= {most})\nand on ()\n{wanted}",
-        for_s=AT_MAXIMUM_S,
-        summary=f"{_title(stack)} runs all its {most} replicas and still has a queue: raise max_replicas.",
-        runbook="replicas-at-maximum",
-    )
+        Draft(
+            "ServingScalerErrors",
+            "ticket",
+            f"sum(increase({SCALER_ERRORS}{{{stack.scope.scaled_object}}}[10m])) > 3",
+            GRACE_S,
+            f"KEDA fails again and again to read the metric of {title}.",
+            "scaling-metric-absent",
+        ),
+        Draft(
+            "ServingReplicasAtMaximum",
+            "ticket",
+            f"(count({stack.scope.up}) >= {most})\nand on ()\n({depth} > {stack.scaling.threshold * most:g})",
+            AT_MAXIMUM_S,
+            f"{title} runs all its {most} replicas and still has a queue: raise max_replicas.",
+            "replicas-at-maximum",
+        ),
+    ]

@@ -29,6 +29,9 @@ BURN_RATES: dict[Literal["page", "ticket"], tuple[tuple[str, str, str], tuple[st
 }
 """Per severity, quick and slow: short window, long window, factor."""
 
+PAGE_FACTORS = tuple(sorted(float(factor) for _, _, factor in BURN_RATES["page"]))
+"""Burn rates at which a page is sent."""
+
 _SLOTH = {"sloth_mode": "servingstack", "sloth_spec": "prometheus/v1", "sloth_version": "v0.16.0"}
 """Whose conventions these are; sloth writes itself here."""
 

@@ -182,8 +182,7 @@ def _gpu(scope: Scope) -> list[Signal]:
 
 def _capacity(stack: Stack) -> list[Signal]:
     replicas = f"(count({stack.scope.up}) or vector(0))"
-    price = stack.cost.per_gpu_hour_usd * stack.architecture.gpus_per_replica
-    hourly = f"{replicas} * {price:.6g}"
+    hourly = _hourly(stack, replicas)
     found = [
         Signal(id="replicas", title="Ready replicas", unit="count", query=replicas),
         Signal(id="cost_per_hour", title="Cost per hour at the planned price", unit="usd", query=hourly),
@@ -200,3 +199,11 @@ def _capacity(stack: Stack) -> list[Signal]:
             )
         )
     return found
+
+
+def _hourly(stack: Stack, replicas: str) -> str:
+    """What so many replicas cost: by their GPUs, or by the machines they need where those are paid whole."""
+    cost = stack.cost
+    if cost.machine_hourly_usd is None:
+        return f"{replicas} * {cost.per_gpu_hour_usd * stack.architecture.gpus_per_replica:.6g}"
+    return f"ceil({replicas} / {cost.replicas_per_machine}) * {cost.machine_hourly_usd:.6g}"

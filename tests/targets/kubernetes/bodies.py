@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from tests.engines.triton_documents import document, model
 from tests.sample import DOCUMENT, sample_plan
 
+from servingstack import documents
 from servingstack.plan import ServingPlan
+from servingstack.planner import plan
+from servingstack.planner import plan as make_plan
 from servingstack.targets.kubernetes.manifests import manifests
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 MAX_DOCUMENT: dict[str, Any] = DOCUMENT | {
     "api_key_secret": {"name": "chat-key", "key": "key"},
@@ -24,7 +31,9 @@ def max_plan() -> ServingPlan:
             "scale_to_zero_after_s": 1800, "hold_s": 300,
         },
         placement={
-            "node_selector": {"pool": "gpu"}, "weights_storage_class": "fast", "ingress_namespace": "gateway",
+            "node_selector": {"pool": "gpu"}, "weights_storage_class": "fast",
+            "weights_volume_bytes": 87 * 1024**3, "ingress_namespace": "gateway",
+            "tolerations": [{"key": "sku", "value": "gpu", "effect": "NoSchedule"}],
             "prometheus_auth": "prometheus-login", "grafana": "https://grafana.example.com/",
         },
     )  # fmt: skip
@@ -44,7 +53,27 @@ def volume_plan() -> ServingPlan:
     return sample_plan(DOCUMENT | {"model": model}, placement={"weights_claim": "weights"})
 
 
-PLANS = {"defaults": sample_plan, "max": max_plan, "fixed": fixed_plan, "volume": volume_plan}
+def triton_plan() -> ServingPlan:
+    """An engine with files of its own, directories of a volume, and metrics on another port."""
+    return plan(document(model(backend="python")))
+
+
+PLANS = {
+    "defaults": sample_plan,
+    "max": max_plan,
+    "fixed": fixed_plan,
+    "volume": volume_plan,
+    "triton": triton_plan,
+}
+
+
+def planned() -> dict[str, ServingPlan]:
+    """What the planner makes of every example, by file and stack."""
+    return {
+        f"{path.stem}-{entry.args.name}": make_plan(entry.args)
+        for path in sorted(EXAMPLES.glob("*.yaml"))
+        for entry in documents.read(path).stacks
+    }
 
 
 def by_role(plan: ServingPlan) -> dict[str, dict[str, Any]]:

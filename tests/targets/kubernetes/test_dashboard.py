@@ -132,13 +132,23 @@ def test_lines_stand_where_the_plan_has_its_limits() -> None:
     assert _lines(_panel(plan, "Ready replicas")) == [plan.scaling.min_replicas, plan.scaling.max_replicas]
     assert _lines(_panel(plan, "Cost per hour")) == [plan.cost.peak_hourly_usd]
     assert _lines(_panel(plan, "Burn rate")) == [6, 14.4]
+    assert _lines(_panel(sample_plan(monitoring={"page_burn_rates": [5, 9]}), "Burn rate")) == [5, 9]
     assert _lines(_panel(plan, "Server errors and refused requests")) == [pytest.approx(0.001)]
     assert "thresholds" not in _panel(plan, "Whole request")["fieldConfig"]["defaults"]
 
 
-def test_every_runbook_is_one_click_away(plan: ServingPlan) -> None:
-    linked = {link["url"] for panel in _panels(dashboard(plan)) for link in panel.get("links", ())}
-    assert linked == {alert.runbook_url for alert in plan.monitoring.alerts}
+def test_every_runbook_is_one_click_away_where_somebody_serves_it() -> None:
+    served = {"alerts": {"runbook_base_url": "https://wiki.example/pages"}}
+    plan = sample_plan(DOCUMENT | {"observability": served})
+    assert _links(plan) == {alert.runbook_url for alert in plan.monitoring.alerts}
+
+
+def test_no_panel_links_to_a_page_that_is_nowhere(plan: ServingPlan) -> None:
+    assert _links(plan) == set()
+
+
+def _links(plan: ServingPlan) -> set[str]:
+    return {link["url"] for panel in _panels(dashboard(plan)) for link in panel.get("links", ())}
 
 
 def test_every_panel_is_also_in_the_rows(plan: ServingPlan) -> None:

@@ -10,8 +10,6 @@ from tests.targets.kubernetes.bodies import by_role, max_plan, pods
 from servingstack.targets.kubernetes import front_door
 from servingstack.targets.kubernetes.endpoint import dashboard_url, endpoint, url
 
-HASH = "servingstack.dev/config-hash"
-
 
 def test_the_door_rolls_without_a_gap() -> None:
     spec = by_role(sample_plan())["door"]["spec"]
@@ -20,10 +18,18 @@ def test_the_door_rolls_without_a_gap() -> None:
 
 
 def test_a_changed_configuration_is_a_changed_pod() -> None:
-    one = pods(sample_plan())["door"]["metadata"]["annotations"][HASH]
-    other = pods(sample_plan(timeouts={"request_s": 31}))["door"]["metadata"]["annotations"][HASH]
+    one, other = pods(sample_plan())["door"], pods(sample_plan(timeouts={"request_s": 31}))["door"]
     assert one != other
-    assert one == pods(sample_plan(cost={"hourly_usd": 9}))["door"]["metadata"]["annotations"][HASH]
+    assert one == pods(sample_plan(cost={"hourly_usd": 9}))["door"]
+
+
+def test_files_of_pods_never_change_under_them() -> None:
+    """Other files are another object, so that old pods keep theirs while new ones start."""
+    one, other = by_role(sample_plan()), by_role(sample_plan(timeouts={"request_s": 31}))
+    assert one["door-config"]["immutable"] is one["warm-up"]["immutable"] is True
+    assert one["door-config"]["metadata"]["name"] != other["door-config"]["metadata"]["name"]
+    assert one["warm-up"]["metadata"]["name"] == other["warm-up"]["metadata"]["name"]
+    assert one["dashboard"]["metadata"]["name"] == other["dashboard"]["metadata"]["name"]
 
 
 def test_the_doors_files_are_mounted_where_it_reads_them() -> None:
@@ -37,7 +43,8 @@ def test_the_doors_files_are_mounted_where_it_reads_them() -> None:
 
 def test_a_stopping_door_has_time_for_what_it_has_taken() -> None:
     for plan in (sample_plan(), max_plan()):
-        assert pods(plan)["door"]["spec"]["terminationGracePeriodSeconds"] > front_door.drain_s(plan)
+        assert plan.front_door is not None
+        assert pods(plan)["door"]["spec"]["terminationGracePeriodSeconds"] > plan.front_door.drain_s
 
 
 def test_the_service_callers_type_has_the_stacks_own_name_and_is_inside_the_cluster() -> None:

@@ -7,9 +7,10 @@ import re
 
 import pytest
 from tests.sample import DOCUMENT, sample_plan
+from tests.targets.kubernetes.bodies import pods
 
 from servingstack.plan import ServingPlan
-from servingstack.targets.kubernetes import front_door
+from servingstack.targets.kubernetes import door, front_door
 
 WITH_KEY = {"api_key_secret_name": "chat-key", "api_key_secret_key": "token"}
 ZERO = {"min_replicas": 0, "scale_to_zero_after_s": 600, "hold_s": 240}
@@ -67,14 +68,14 @@ def test_only_the_engines_public_paths_are_open_and_health_never_reaches_a_repli
 
 def test_the_key_is_named_and_nowhere_written() -> None:
     plan = sample_plan(front_door=WITH_KEY)
-    (variable,) = front_door.door_container(plan)["env"]
+    (variable,) = door.container(plan)["env"]
     assert variable == {
         "name": front_door.API_KEY_ENV,
         "valueFrom": {"secretKeyRef": {"name": "chat-key", "key": "token"}},
     }
     assert "chat-key" not in front_door.haproxy_config(plan)
     assert any("secure_memcmp" in line for line in section(plan, "frontend serving"))
-    assert front_door.door_container(sample_plan())["env"] == []
+    assert door.container(sample_plan())["env"] == []
     assert "deny_status 401" not in front_door.haproxy_config(sample_plan())
 
 
@@ -121,32 +122,49 @@ def test_only_what_was_never_sent_is_tried_again() -> None:
 
 def test_a_held_request_outlives_a_door_that_stops() -> None:
     plan = sample_plan(scaling=ZERO, timeouts={"request_s": 30, "drain_s": 60})
-    assert front_door.drain_s(plan) == 270
-    assert front_door.termination_grace_s(plan) > 270 + front_door.PRESTOP_S
-    assert front_door.drain_s(sample_plan(timeouts={"request_s": 30, "drain_s": 60})) == 60
+    assert "hard-stop-after 270s" in section(plan, "global")
+    assert door.termination_grace_s(plan) > 270 + door.PRESTOP_S
+    assert "hard-stop-after 60s" in section(sample_plan(timeouts={"request_s": 30, "drain_s": 60}), "global")
 
 
 def test_the_container_passes_pod_security_restricted() -> None:
-    container = front_door.door_container(sample_plan())
+    pod = pods(sample_plan())["door"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == front_door.USER_ID > 0
     security = container["securityContext"]
-    assert security["runAsNonRoot"] is True
-    assert security["runAsUser"] == front_door.USER_ID > 0
     assert security["allowPrivilegeEscalation"] is False
     assert security["capabilities"] == {"drop": ["ALL"]}
     assert security["readOnlyRootFilesystem"] is True
     assert all(port["containerPort"] > 1024 for port in container["ports"])
 
 
-def test_memory_is_limited_and_grows_with_the_connections_and_the_cpu_is_not_limited() -> None:
-    small = front_door.resources_of_door(sample_plan())
-    large = front_door.resources_of_door(sample_plan(front_door={"max_concurrent": 2048}))
-    assert "cpu" not in small["limits"]
-    assert small["limits"]["memory"] == small["requests"]["memory"]
-    assert int(large["limits"]["memory"][:-2]) > int(small["limits"]["memory"][:-2])
+def test_the_doors_size_is_the_planned_one() -> None:
+    """What a locked plan says is deployed, whatever a later release would compute."""
+    size = {"slots": 9, "max_connections": 777, "memory_bytes": 99 * 1024**2, "drain_s": 88}
+    plan = sample_plan()
+    assert plan.front_door is not None
+    plan = plan.model_copy(update={"front_door": plan.front_door.model_copy(update=size)})
+    config = front_door.haproxy_config(plan)
+    assert "server-template engine 1-9 " in config
+    assert "maxconn 777\n" in config
+    assert "hard-stop-after 88s" in config
+    assert door.termination_grace_s(plan) == 88 + door.PRESTOP_S + 5
+    resources = door.container(plan)["resources"]
+    assert resources["limits"]["memory"] == resources["requests"]["memory"] == "99Mi"
+    assert "cpu" not in resources["limits"]
+
+
+def test_memory_grows_with_the_connections() -> None:
+    small, large = (sample_plan(front_door={"max_concurrent": most}).front_door for most in (96, 2048))
+    assert small is not None
+    assert large is not None
+    assert large.memory_bytes > small.memory_bytes
+    assert large.max_connections > small.max_connections
 
 
 def test_readiness_asks_the_door_and_not_for_a_replica() -> None:
-    container = front_door.door_container(sample_plan())
+    container = door.container(sample_plan())
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert container[probe]["httpGet"]["path"] == front_door.READY_PATH
@@ -160,5 +178,5 @@ def test_the_image_is_pinned_by_digest() -> None:
 
 def test_a_plan_without_a_door_is_told_so() -> None:
     plan = sample_plan(DOCUMENT).model_copy(update={"front_door": None})
-    with pytest.raises(ValueError, match="front_door: None"):
+    with pytest.raises(ValueError, match="no front door"):
         front_door.haproxy_config(plan)

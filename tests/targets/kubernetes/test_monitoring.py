@@ -105,8 +105,16 @@ def test_every_alert_of_the_plan_says_how_bad_and_what_to_do() -> None:
     assert alerts.keys() == {alert.name for alert in plan.monitoring.alerts}
     for rule in alerts.values():
         assert rule["labels"]["severity"] in ("page", "ticket")
-        assert rule["annotations"]["runbook_url"].startswith("https://")
+        assert rule["annotations"].keys() == {"summary", "runbook"}
         assert re.fullmatch(r"\d+s", rule["for"])
+
+
+def test_an_alert_links_to_its_page_where_somebody_serves_it() -> None:
+    served = {"alerts": {"runbook_base_url": "https://wiki.example/pages"}}
+    for rule in rules(by_role(sample_plan(DOCUMENT | {"observability": served}))["rules"]):
+        if "alert" in rule:
+            page = rule["annotations"]["runbook"].removeprefix("docs/runbooks/")
+            assert rule["annotations"]["runbook_url"] == f"https://wiki.example/pages/{page}"
 
 
 def test_no_alert_is_about_gpu_memory_that_the_engine_takes_by_design_f118() -> None:

@@ -13,14 +13,13 @@ from .front_door import IMAGE
 CAPABILITIES = Capabilities(
     option="kubernetes",
     exposures=("private",),
-    tasks=("generate", "embed", "classify"),
     spot=False,
     scale_to_zero=True,
     longest_hold_s=600,  # OpenAI's own client gives up after 10 minutes (openai-python, DEFAULT_TIMEOUT)
-    multi_node=False,
     queue_metric="queue_depth",
     timeout_enforced_by="front door (HAProxy)",
-    longest_request_s=None,
+    # The proxies keep each request while they drain, and HAProxy's timers end at 24.8 days (2^31 ms).
+    longest_request_s=3600,
     door=Door(image=IMAGE, replicas=2, port=8080, stats_port=8404),
     on_kubernetes=True,
 )

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from servingstack.plan import ServingPlan, Signal
-from servingstack.signals.burn_rates import BURN_RATES
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.builders import timeseries
@@ -116,7 +115,6 @@ def _objectives(view: _Plan) -> list[Panel]:
             for objective in promised
         }
 
-    page = [float(factor) for _, _, factor in BURN_RATES["page"]]
     return [
         Panel(
             "Error budget left",
@@ -131,7 +129,7 @@ def _objectives(view: _Plan) -> list[Panel]:
             "burn",
             recorded("slo:current_burn_rate:ratio"),
             "How many times faster than allowed the budget goes, over 5 minutes. Lines: what pages.",
-            limits=sorted(page),
+            limits=view.plan.monitoring.page_burn_rates,
             alerts=burning,
         ),
         Panel(
@@ -295,7 +293,10 @@ def dashboard(plan: ServingPlan) -> dict[str, Any]:
         .readonly()
         .with_variable(builders.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
     )
-    runbooks = {alert.name: alert.runbook_url for alert in plan.monitoring.alerts}
+    # A link needs an address; without one, the alert names its page.
+    runbooks = {
+        alert.name: alert.runbook_url for alert in plan.monitoring.alerts if alert.runbook_url is not None
+    }
     for number, (title, panels) in enumerate(rows(plan).items(), start=1):
         board.with_row(builders.Row(title).id(number * 100))
         shown = [(place, panel) for place, panel in enumerate(panels, start=1) if panel.series]

@@ -31,9 +31,9 @@ from __future__ import annotations
 import json
 import math
 from importlib import resources
-from typing import Any
 
 from servingstack.plan import FrontDoor, ServingPlan
+from servingstack.targets.kubernetes import parts
 
 IMAGE = "haproxy:2.8.29@sha256:76e67f835631cf03eec13f1ca6e9568c8b3d3530f5232aa7e69a81083fe26031"
 """Official image of 2.8 (supported until Q2 2028, says `haproxy -vv`), with Lua, OpenSSL and the Prometheus
@@ -59,10 +59,6 @@ CHECK_TIMEOUT_S = 5
 """An engine that is busy answers late; the kubelet's readiness is the stricter judge."""
 QUEUE_RETRY_S = 2
 NO_REPLICA_RETRY_S = 10
-PRESTOP_S = 5
-"""Until every node has taken a stopping door out of the Service; it still answers in this time."""
-STARTUP_S = 5
-"""Until a new door has resolved its replicas and checked them: one DNS answer and one check."""
 _RESOLVE_HOLD = "5m"
 
 _ERRORS: dict[int, tuple[str, str, str]] = {
@@ -94,9 +90,9 @@ def haproxy_config(plan: ServingPlan, *, nameserver: str | None = None) -> str:
     """The whole configuration. `nameserver` is `address:port`; default: those of the pod's /etc/resolv.conf.
 
     Raises ValueError if the plan has no front door or no placement."""
-    door = _door(plan)
+    door = parts.front_door(plan)
     sections = (
-        _global(plan, door),
+        _global(door),
         _defaults(plan),
         _resolvers(nameserver),
         _serving(plan, door),
@@ -110,7 +106,7 @@ def haproxy_config(plan: ServingPlan, *, nameserver: str | None = None) -> str:
 
 def hold_lua(plan: ServingPlan) -> str:
     """The Lua beside the configuration, with the plan's limits at its head."""
-    door = _door(plan)
+    door = parts.front_door(plan)
     hold = plan.scaling.hold_s
     limits = {
         "HOLD_S": 0 if hold is None else hold,
@@ -126,49 +122,24 @@ def hold_lua(plan: ServingPlan) -> str:
 
 def engine_host(plan: ServingPlan) -> str:
     """Full name of the engine's headless Service. Raises ValueError if the plan has no placement."""
-    door = _door(plan)
-    if plan.placement is None:
-        raise ValueError("placement: None; a front door needs the namespace of its engine")
-    return f"{plan.names['engine']}.{plan.placement.namespace}.svc.{door.cluster_domain}"
-
-
-def drain_s(plan: ServingPlan) -> int:
-    """How long a stopping door keeps what it has taken: the planned drain, or one held request."""
-    hold = plan.scaling.hold_s
-    return max(plan.timeouts.drain_s, plan.timeouts.request_s + (0 if hold is None else hold))
-
-
-def _door(plan: ServingPlan) -> FrontDoor:
-    if plan.front_door is None:
-        raise ValueError("front_door: None; this plan has no front door")
-    return plan.front_door
+    namespace, domain = parts.placement(plan).namespace, parts.front_door(plan).cluster_domain
+    return f"{plan.names['engine']}.{namespace}.svc.{domain}"
 
 
 def _share(total: int, door: FrontDoor) -> int:
     return max(1, math.ceil(total / door.replicas))
 
 
-def _slots(plan: ServingPlan) -> int:
-    """One per replica there can be at once, a rollout's and two that are leaving."""
-    return plan.scaling.max_replicas + max(plan.scaling.surge_replicas, plan.rollout.max_surge) + 2
-
-
-def _max_connections(plan: ServingPlan, door: FrontDoor) -> int:
-    """In flight, queued, held, and as many that idle: beyond it the kernel's backlog would hide a queue."""
-    flying = _share(door.max_concurrent, door) * _slots(plan)
-    return 2 * (flying + 2 * _share(door.max_queue, door)) + 256
-
-
 _Section = tuple[str, list[str]]
 
 
-def _global(plan: ServingPlan, door: FrontDoor) -> _Section:
+def _global(door: FrontDoor) -> _Section:
     return "global", [
         "log stdout format raw local0 info",
-        f"maxconn {_max_connections(plan, door)}",
+        f"maxconn {door.max_connections}",
         "nbthread 2",
         "# After SIGUSR1 what is in flight may finish, until this.",
-        f"hard-stop-after {drain_s(plan)}s",
+        f"hard-stop-after {door.drain_s}s",
         "default-path config",
         "lua-load front_door.lua",
     ]
@@ -276,7 +247,7 @@ def _engine(plan: ServingPlan, door: FrontDoor) -> _Section:
         "http-check expect status 200",
         f"default-server check inter {CHECK_INTERVAL_S}s fastinter 1s downinter 1s rise 1 fall 3 "
         f"maxconn {_share(door.max_concurrent, door)} resolvers cluster resolve-prefer ipv4 init-addr none",
-        f"server-template engine 1-{_slots(plan)} {engine_host(plan)}:{container.port}",
+        f"server-template engine 1-{door.slots} {engine_host(plan)}:{container.port}",
     ]
 
 
@@ -295,74 +266,3 @@ def _stats(door: FrontDoor) -> _Section:
         f"http-request return status 200 content-type text/plain string ready if {{ path {READY_PATH} }}",
         "http-request deny deny_status 404",
     ]
-
-
-# ---- fragments of the Deployment ----------------------------------------------------------------------
-
-
-def door_container(plan: ServingPlan) -> dict[str, Any]:
-    """The container of a door, for a pod whose volume `config` holds `config_files`.
-
-    Ready does not ask for a replica: without one, callers must get a 503 that says when to come back, and be
-    counted. The image's stop signal is SIGUSR1, which drains."""
-    door = _door(plan)
-    return {
-        "name": "front-door",
-        "image": door.image,
-        "command": ["haproxy", "-db", "-f", f"{CONFIG_DIR}/haproxy.cfg"],
-        "ports": [
-            {"name": "http", "containerPort": door.port, "protocol": "TCP"},
-            {"name": "metrics", "containerPort": door.stats_port, "protocol": "TCP"},
-        ],
-        "env": _environment(door),
-        "resources": resources_of_door(plan),
-        "startupProbe": _probe(period_s=1, failures=30),
-        "readinessProbe": {**_probe(period_s=5, failures=2), "initialDelaySeconds": STARTUP_S},
-        "livenessProbe": _probe(period_s=10, failures=3),
-        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(PRESTOP_S)]}}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-            "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-        },
-        "volumeMounts": [{"name": "config", "mountPath": CONFIG_DIR, "readOnly": True}],
-    }
-
-
-def door_volumes(config_name: str) -> list[dict[str, Any]]:
-    """The volumes that `door_container` mounts; `config_name` names the ConfigMap with `config_files`."""
-    return [{"name": "config", "configMap": {"name": config_name}}]
-
-
-def termination_grace_s(plan: ServingPlan) -> int:
-    """The pod's `terminationGracePeriodSeconds`: above the wait before the drain and the drain."""
-    return PRESTOP_S + drain_s(plan) + 5
-
-
-def resources_of_door(plan: ServingPlan) -> dict[str, dict[str, str]]:
-    """Two buffers of 16 KiB and their bookkeeping for each connection, on both sides: 64 KiB. No CPU limit:
-    it would delay tokens, and two threads bound it."""
-    memory = 64 + math.ceil(_max_connections(plan, _door(plan)) * 64 / 1024)
-    return {
-        "requests": {"cpu": "250m", "memory": f"{memory}Mi", "ephemeral-storage": "64Mi"},
-        "limits": {"memory": f"{memory}Mi", "ephemeral-storage": "64Mi"},
-    }
-
-
-def _environment(door: FrontDoor) -> list[dict[str, Any]]:
-    if door.api_key_secret_name is None:
-        return []
-    key = {"name": door.api_key_secret_name, "key": door.api_key_secret_key}
-    return [{"name": API_KEY_ENV, "valueFrom": {"secretKeyRef": key}}]
-
-
-def _probe(period_s: int, failures: int) -> dict[str, Any]:
-    return {
-        "httpGet": {"path": READY_PATH, "port": "metrics"},
-        "periodSeconds": period_s,
-        "timeoutSeconds": 2,
-        "failureThreshold": failures,
-    }

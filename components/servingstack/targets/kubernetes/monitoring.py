@@ -1,6 +1,7 @@
 """What Prometheus and Grafana are told: two monitors, the rules, the dashboard.
 
-Fields as in prometheus-operator's API 0.95 (pkg/apis/monitoring/v1). `job` is the name of the Service, which
+Fields as in prometheus-operator v0.92.0 (pkg/apis/monitoring/v1), whose definitions the tests' API server holds
+them to. `job` is the name of the Service, which
 is where the plan's queries look.
 
 Traps:
@@ -89,12 +90,17 @@ def _record(rule: RecordingRule) -> Body:
 
 
 def _alert(alert: Alert) -> Body:
+    annotations = {"summary": alert.summary}
+    if alert.runbook:
+        annotations["runbook"] = alert.runbook
+    if alert.runbook_url is not None:
+        annotations["runbook_url"] = alert.runbook_url
     return {
         "alert": alert.name,
         "expr": alert.expression,
         "for": f"{alert.for_s}s",
         "labels": alert.labels | {"severity": alert.severity},
-        "annotations": {"summary": alert.summary, "runbook_url": alert.runbook_url},
+        "annotations": annotations,
     }
 
 

@@ -116,10 +116,14 @@ def cpu(cores: float) -> str:
     return str(int(cores)) if cores == int(cores) else f"{math.ceil(cores * 1000)}m"
 
 
-def digest(value: Any) -> str:
-    """Short hash of a JSON value; as an annotation it makes pods follow a change of their ConfigMap."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def files_name(name: str, files: dict[str, str]) -> str:
+    """Name of the ConfigMap that holds these files: with a hash of them.
+
+    Other files are another object, which is there before the pods that want it, and the old one goes after
+    the pods that had it. A ConfigMap of a fixed name would be deleted first: pulumi-kubernetes replaces one
+    whose data changes (provider/v4 pkg/provider/diff.go, unless `enableConfigMapMutable`)."""
+    text = json.dumps(files, sort_keys=True, separators=(",", ":"))
+    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def pod_security(user_id: int) -> Body:

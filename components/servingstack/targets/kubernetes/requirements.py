@@ -6,10 +6,11 @@ middle of an update. So what can be looked up is looked up first; the rest is na
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from servingstack.plan import ServingPlan
-from servingstack.targets.kubernetes.manifests import manifests
+from servingstack.targets.kubernetes.parts import Manifest, placement
 
 
 @dataclass(frozen=True)
@@ -18,40 +19,53 @@ class Requirement:
 
     name: str
     why: str
+    roles: tuple[str, ...]
+    """Objects of a stack that need it, any of them."""
     definitions: tuple[str, ...] = ()
     """Custom resource definitions by which its presence is known; empty where it has none."""
 
 
 _ALL = (
     # fallback.behavior came with 2.17 (kedacore/keda CHANGELOG.md).
-    Requirement("KEDA 2.17 or later", "scales the replicas on queue depth", ("scaledobjects.keda.sh",)),
+    Requirement(
+        "KEDA 2.17 or later", "scales the replicas on queue depth", ("scaler",), ("scaledobjects.keda.sh",)
+    ),
     Requirement(
         "Prometheus operator",
         "scrapes the replicas and evaluates rules",
+        ("engine-monitor", "rules"),
         ("servicemonitors.monitoring.coreos.com", "prometheusrules.monitoring.coreos.com"),
     ),
-    Requirement("NVIDIA device plugin", "makes GPUs a resource that pods can ask for"),
-    Requirement("DCGM exporter", "measures GPU utilisation and memory for the dashboard"),
-    Requirement("Grafana with the dashboard sidecar", "shows the dashboard"),
+    Requirement("NVIDIA device plugin", "makes GPUs a resource that pods can ask for", ("deployment",)),
     Requirement(
-        "a network plugin that enforces NetworkPolicy", "keeps others from the engine's unguarded paths"
+        "DCGM exporter, honorLabels false",
+        "measures GPU utilisation and memory for the dashboard",
+        ("dashboard",),
+    ),
+    Requirement("Grafana with the dashboard sidecar", "shows the dashboard", ("dashboard",)),
+    Requirement(
+        "a network plugin that enforces NetworkPolicy",
+        "keeps others from the engine's unguarded paths",
+        ("network-engine",),
     ),
 )
 
 
-def requirements(plan: ServingPlan) -> tuple[Requirement, ...]:
-    """What this plan needs: of what has kinds, only the kinds it uses."""
-    used = {f"{each.kind.lower()}s.{each.api_version.split('/')[0]}" for each in manifests(plan)}
-    return tuple(
-        each
-        for each in _ALL
-        if (not each.definitions or used & set(each.definitions))
-        and (plan.monitoring.dashboards or not each.name.startswith("Grafana"))
-    )
+def requirements(objects: Sequence[Manifest]) -> tuple[Requirement, ...]:
+    """What these objects of a stack need."""
+    roles = {each.role for each in objects}
+    return tuple(each for each in _ALL if roles & set(each.roles))
 
 
-def definitions(plan: ServingPlan) -> tuple[str, ...]:
+def definitions(plan: ServingPlan, objects: Sequence[Manifest]) -> tuple[str, ...]:
     """The definitions to look up; none unless the plan says so."""
-    if plan.placement is None or not plan.placement.check_requirements:
+    if not placement(plan).check_requirements:
         return ()
-    return tuple(name for each in requirements(plan) for name in each.definitions)
+    return tuple(name for each in requirements(objects) for name in each.definitions)
+
+
+def needed(objects: Sequence[Manifest]) -> str:
+    """What the cluster must have, and for what, in a line each."""
+    return "The cluster must have:\n" + "\n".join(
+        f"- {each.name}: {each.why}" for each in requirements(objects)
+    )

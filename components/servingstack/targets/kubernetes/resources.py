@@ -24,7 +24,7 @@ from servingstack.targets.kubernetes.existing import KubernetesExisting
 from servingstack.targets.kubernetes.manifests import manifests
 from servingstack.targets.kubernetes.overrides import apply
 from servingstack.targets.kubernetes.parts import Manifest, placement
-from servingstack.targets.kubernetes.requirements import definitions
+from servingstack.targets.kubernetes.requirements import definitions, needed
 
 try:
     import pulumi_kubernetes as k8s
@@ -81,7 +81,9 @@ class KubernetesServing(pulumi.ComponentResource):
         objects = apply(manifests(plan), plan.overrides)
         super().__init__(TOKEN, name, {"namespace": placement(plan).namespace}, opts)
         provider = _provider(self, name, KubernetesExisting() if existing is None else existing)
-        for definition in definitions(plan):
+        if pulumi.runtime.is_dry_run():
+            pulumi.info(needed(objects), self)
+        for definition in definitions(plan, objects):
             _look_up(f"{name}-requires-{definition}", definition, parent=self, provider=provider)
         children: dict[str, pulumi.Resource] = {}
         for each in objects:
@@ -108,6 +110,7 @@ def _provider(
         kubeconfig=kubeconfig,
         context=existing.context,
         enable_server_side_apply=True,
+        enable_config_map_mutable=True,  # those that pods mount are immutable and named by their content
         opts=pulumi.ResourceOptions(parent=parent),
     )
 
@@ -142,7 +145,7 @@ def _register(name: str, each: Manifest, options: pulumi.ResourceOptions) -> pul
 
 def timeouts(plan: ServingPlan, each: Manifest) -> pulumi.CustomTimeouts | None:
     """How long Pulumi waits for the replicas: a rollout replaces them in steps, and each step is a start."""
-    if each.role not in ("deployment", "engine-service"):
+    if each.role != "deployment":
         return None
     step = max(1, plan.rollout.max_surge + plan.rollout.max_unavailable)
     steps = max(1, math.ceil(plan.scaling.max_replicas / step))

@@ -15,7 +15,7 @@ import math
 from importlib import resources
 from typing import Any
 
-from servingstack.plan import EnvVar, Flag, ServingPlan
+from servingstack.plan import EnvVar, Flag, ServingPlan, Toleration
 from servingstack.targets.kubernetes import parts
 from servingstack.targets.kubernetes.parts import Body, Manifest, manifest
 
@@ -44,8 +44,12 @@ def service_account(plan: ServingPlan) -> Manifest:
 
 def warm_up_config(plan: ServingPlan) -> Manifest:
     """The startup probe's script and what it sends, and the engine's own files."""
-    metadata = parts.metadata(plan, plan.names["config"], parts.engine_component(plan))
-    return manifest("warm-up", "v1", "ConfigMap", metadata, data=_warm_up_files(plan))
+    metadata = parts.metadata(plan, _warm_up_name(plan), parts.engine_component(plan))
+    return manifest("warm-up", "v1", "ConfigMap", metadata, data=_warm_up_files(plan), immutable=True)
+
+
+def _warm_up_name(plan: ServingPlan) -> str:
+    return parts.files_name(plan.names["config"], _warm_up_files(plan))
 
 
 def _warm_up_files(plan: ServingPlan) -> dict[str, str]:
@@ -87,13 +91,10 @@ def weights(plan: ServingPlan) -> Manifest:
     """A volume that keeps weights and compiled kernels between starts."""
     place = parts.placement(plan)
     metadata = parts.metadata(plan, plan.names["weights"], parts.engine_component(plan))
-    # A repository of 16-bit weights that are served in 8 holds twice what is served; kernels need the
-    # scratch.
-    size = 2 * plan.architecture.weight_bytes + plan.architecture.disk_bytes
     spec: Body = {
         "accessModes": [place.weights_access_mode],
         "storageClassName": place.weights_storage_class,
-        "resources": {"requests": {"storage": parts.memory(size)}},
+        "resources": {"requests": {"storage": parts.memory(place.weights_volume_bytes)}},
     }
     return manifest("weights", "v1", "PersistentVolumeClaim", metadata, spec=spec)
 
@@ -101,7 +102,7 @@ def weights(plan: ServingPlan) -> Manifest:
 def engine_service(plan: ServingPlan) -> Manifest:
     """The replicas one by one: without an address of its own, so that the front door sees each of them."""
     component = parts.engine_component(plan)
-    metadata = parts.metadata(plan, plan.names["engine"], component, annotations=await_annotations(plan))
+    metadata = parts.metadata(plan, plan.names["engine"], component)
     spec: Body = {
         "type": "ClusterIP",
         "clusterIP": "None",
@@ -147,9 +148,7 @@ def pod_template(plan: ServingPlan) -> Body:
     """One replica."""
     component = parts.engine_component(plan)
     annotations = {
-        "servingstack.dev/config-hash": parts.digest(_warm_up_files(plan)),
-        # Karpenter's view of a node's use does not count GPUs: a busy one looks empty, and would be
-        # consolidated.
+        # Karpenter may move a replica to a cheaper node, and a cold start costs more than that saves.
         "karpenter.sh/do-not-disrupt": "true",
     }
     return {
@@ -176,8 +175,20 @@ def _pod_spec(plan: ServingPlan) -> Body:
 
 
 def gpu_tolerations(plan: ServingPlan) -> list[Body]:
-    """GPU nodes are tainted by this key on every cloud, whatever the value."""
-    return [{"key": parts.placement(plan).gpu_resource, "operator": "Exists", "effect": "NoSchedule"}]
+    """The key that GKE taints GPU nodes by, whatever the value (kserve docs/samples/accelerators), and the
+    planned ones: elsewhere whoever makes the nodes chooses, as AKS' guide does with `sku=gpu:NoSchedule`
+    (learn.microsoft.com/azure/aks/use-node-taints)."""
+    place = parts.placement(plan)
+    own = {"key": place.gpu_resource, "operator": "Exists", "effect": "NoSchedule"}
+    return [own, *(_toleration(each) for each in place.tolerations)]
+
+
+def _toleration(planned: Toleration) -> Body:
+    match: Body = {"operator": "Exists"}
+    if planned.value is not None:
+        match = {"operator": "Equal", "value": planned.value}
+    effect = {} if planned.effect is None else {"effect": planned.effect}
+    return {"key": planned.key, **match, **effect}
 
 
 def _spread(plan: ServingPlan) -> list[Body]:
@@ -284,7 +295,7 @@ def _volumes(plan: ServingPlan) -> list[Body]:
         cache = {"persistentVolumeClaim": {"claimName": plan.names["weights"]}}
     shared = {"medium": "Memory", "sizeLimit": parts.memory(architecture.shared_memory_bytes)}
     volumes: list[Body] = [
-        {"name": "scripts", "configMap": {"name": plan.names["config"], "defaultMode": 0o444}},
+        {"name": "scripts", "configMap": {"name": _warm_up_name(plan), "defaultMode": 0o444}},
         {"name": "cache", **cache},
         {"name": "shared-memory", "emptyDir": shared},
     ]

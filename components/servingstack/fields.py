@@ -1,0 +1,89 @@
+"""Types of single fields of the input: numbers that are numbers, and names that the API server takes.
+
+Traps:
+- pydantic turns `true` into 1 and `"8"` into 8 unless told not to. A whole float stays an integer, though:
+  Pulumi's wire format knows floats alone, so 3 arrives as 3.0.
+- A name that only the API server refuses fails in the middle of a deployment, after half of it exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NoReturn
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, StringConstraints
+
+# Limits of names and labels: kubernetes.io/docs/concepts/overview/working-with-objects, "Names" and "Labels".
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LABEL_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+
+SubdomainName = Annotated[str, StringConstraints(pattern=rf"^{_SUBDOMAIN}$", max_length=253)]
+"""Name of a secret, a storage class, most objects."""
+LabelName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
+"""Name of a namespace: one DNS label."""
+DataKey = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$", max_length=253)]
+"""Key inside a secret."""
+LabelKey = Annotated[str, StringConstraints(pattern=rf"^({_SUBDOMAIN}/)?{_LABEL_NAME}$", max_length=317)]
+"""Key of a label or a taint: a name of at most 63 characters, before it a domain if one is needed."""
+LabelValue = Annotated[str, StringConstraints(pattern=rf"^({_LABEL_NAME})?$")]
+"""Value of a label or a taint: at most 63 characters."""
+AlertLabel = Annotated[str, StringConstraints(pattern=r"^([a-zA-Z]|_[a-zA-Z0-9])[a-zA-Z0-9_]*$")]
+"""Name of a Prometheus label; two underscores at its start are its own (prometheus.io, data model)."""
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, bool | str):
+        raise ValueError("an integer, neither a text nor a boolean | Write the number without quotes.")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+"""An integer; 3.0 is one."""
+Number = Annotated[float, Strict()]
+"""A number; an integer is one."""
+YesNo = Annotated[bool, Strict()]
+"""true or false."""
+
+
+def _address(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(
+            "an address without a user or password, which would be in the plan and the state in the clear | "
+            "Remove them; for Prometheus, name a TriggerAuthentication in prometheus_auth."
+        )
+    return value
+
+
+Address = Annotated[str, Field(pattern=r"^https?://[^\s/]\S*$"), AfterValidator(_address)]
+"""An HTTP address that holds no credential."""
+
+
+class FrozenDict(dict[str, Any]):
+    """A mapping of the input that stays as it was checked, so that the key of the args does too."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("args cannot be changed after they were checked; make a changed copy")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]
+
+    def __deepcopy__(self, _: Any) -> FrozenDict:
+        return self
+
+    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Any]]]:
+        return FrozenDict, (dict(self),)
+
+
+def frozen(value: Any) -> Any:
+    """Mappings, however deep, as ones that nobody can change; lists as copies that nobody else holds."""
+    if isinstance(value, Mapping):
+        return FrozenDict({key: frozen(inner) for key, inner in value.items()})
+    if isinstance(value, list):
+        return [frozen(inner) for inner in value]
+    return value
+
+
+Frozen = AfterValidator(frozen)
+"""Put on every mapping of the input."""
