@@ -100,7 +100,7 @@ def sample_plan(document: dict[str, Any] | None = None, /, **changes: Any) -> Se
 def _door_size(scaling: Scaling, timeouts: Timeouts, change: dict[str, Any] | None) -> dict[str, int]:
     door = {} if change is None else change
     size = door_size(
-        proxies=door.get("replicas", 2), replicas=scaling.max_replicas, surge=scaling.surge_replicas,
+        proxies=door.get("replicas", 2), replicas=scaling.max_replicas + scaling.surge_replicas,
         max_concurrent=door.get("max_concurrent", 96), max_queue=door.get("max_queue", 64),
         kept=Kept(timeouts.drain_s, timeouts.request_s, scaling.hold_s),
     )  # fmt: skip
@@ -133,7 +133,7 @@ _ARCHITECTURE = Architecture(
 )  # fmt: skip
 
 _BATCHING = Batching(
-    kind="continuous", max_num_seqs=64, max_num_batched_tokens=8192, queue_delay_ms=0, prefix_caching=True,
+    kind="continuous", max_num_seqs=64, max_num_batched_tokens=8192, prefix_caching=True,
     chunked_prefill=True, limited_by="slo.tpot_p95",
     curve=(
         CurvePoint(batch_size=64, ttft_ms=210, tpot_ms=31, output_tokens_per_s=2060, requests_per_s=8,

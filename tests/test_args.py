@@ -445,3 +445,32 @@ def _numbers_in(annotation: Any, metadata: Sequence[Any]) -> list[type]:
     if hasattr(annotation, "__metadata__"):
         return _numbers_in(annotation.__origin__, [*metadata, *annotation.__metadata__])
     return [found for inner in get_args(annotation) for found in _numbers_in(inner, metadata)]
+
+
+def test_warm_replicas_are_not_negative() -> None:
+    assert "warm" in violations(warm=-5)
+
+
+def test_every_number_of_the_input_has_a_lower_and_an_upper_bound() -> None:
+    """Fields to come included: a number without bounds ends in a plan without sense, or in an overflow."""
+    for model in _models(ServingStackArgs):
+        for name, field in model.model_fields.items():
+            for bounds in _bounds_of_numbers(field.annotation, field.metadata):
+                assert bounds & {"ge", "gt"}, f"{model.__name__}.{name} has no lower bound"
+                assert bounds & {"le", "lt"}, f"{model.__name__}.{name} has no upper bound"
+
+
+def _bounds_of_numbers(annotation: Any, metadata: Sequence[Any]) -> list[set[str]]:
+    """Names of the bounds on each number type in an annotation, however deep."""
+    if annotation in (int, float):
+        kinds = ("ge", "gt", "le", "lt")
+        return [{kind for kind in kinds for item in metadata if getattr(item, kind, None) is not None}]
+    if hasattr(annotation, "__metadata__"):
+        inner = [each for item in annotation.__metadata__ for each in getattr(item, "metadata", [item])]
+        return _bounds_of_numbers(annotation.__origin__, [*metadata, *inner])
+    return [found for each in get_args(annotation) for found in _bounds_of_numbers(each, metadata)]
+
+
+def test_a_hold_needs_scale_to_zero_and_a_timeout_a_second() -> None:
+    assert "scale_to_zero_after" in violations(scaling={"hold": "2m"})["scaling"].allowed
+    assert "at least 1s" in violations(request_timeout="400ms")["(document)"].allowed

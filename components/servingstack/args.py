@@ -354,7 +354,7 @@ class KubernetesArgs(BaseModel):
         if self.create_namespace and (self.namespace == "default" or self.namespace.startswith("kube-")):
             raise ValueError(
                 "a namespace that is neither `default` nor `kube-...` with create_namespace: true, which"
-                " would put pod security `restricted` on it | Use another namespace, or set create_namespace: false."
+                " would put pod security `restricted` on it | Use another, or set create_namespace: false."
             )
         return self
 
@@ -443,8 +443,8 @@ class AlertArgs(BaseModel):
     labels: Annotated[Mapping[AlertLabel, str], Frozen] | None = None
     """Labels on every alert, for the routes of your Alertmanager. Default: none."""
     runbook_base_url: Address | None = None
-    """Where you serve the files of `docs/runbooks`; every alert then links to `<base>/<page>.md`. Default: none,
-    an alert names its page in this library's repository."""
+    """Where you serve the files of `docs/runbooks`; every alert then links to `<base>/<page>.md`. Default:
+    none, an alert names its page in this library's repository."""
 
 
 def _false_is_none(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """Physical names, planned: within a length, valid as a DNS label, and a hash where something was cut off.
 
-Trap: a name cut without a hash collides with its neighbour, and it does so only in production, where names are long.
+Trap: a name cut without a hash collides with its neighbour, and it does so only where names are
+long: in production.
 """
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ import hashlib
 KUBERNETES_LABEL = 63
 """Longest DNS label (RFC 1123), which a Service name and a label value must be."""
 
-KUBERNETES_ROLES = ("engine", "door", "config", "scaler", "rules", "dashboard", "weights", "prepull", "placeholder")
+KUBERNETES_ROLES = (
+    "engine",
+    "door",
+    "config",
+    "scaler",
+    "rules",
+    "dashboard",
+    "weights",
+    "prepull",
+    "placeholder",
+)
 
 
 def physical_name(name: str, role: str, limit: int = KUBERNETES_LABEL) -> str:
@@ -28,7 +39,7 @@ def physical_name(name: str, role: str, limit: int = KUBERNETES_LABEL) -> str:
 
 
 def kubernetes_names(name: str) -> dict[str, str]:
-    """Physical names by role on a cluster. The front door has the stack's own name: it is what callers type."""
+    """Physical names by role on a cluster. The front door has the stack's own name, which callers type."""
     return {role: physical_name(name, role) for role in KUBERNETES_ROLES} | {"service": name}
 
 

@@ -1,10 +1,10 @@
 """The plan: every decision, as one frozen value that renders to JSON, is locked, reviewed and compared.
 
-The planner makes it, the shell only reads it. Units are in the names: `_s`, `_ms`, `_bytes`, `_usd`. vLLM's own names
-are used for its settings.
+The planner makes it, the shell only reads it. Units are in the names: `_s`, `_ms`, `_bytes`, `_usd`. vLLM's
+own names are used for its settings.
 
-Trap: a locked plan is rendered as it stands by a later release, so a field is only ever added, and with a default that
-reproduces the old rendering.
+Trap: a locked plan is rendered as it stands by a later release, so a field is only ever added, and with a
+default that reproduces the old rendering.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
+OBJECTIVE_DAYS = 30
+"""Rolling window of every objective; the input says so of its percentages."""
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -31,11 +33,12 @@ class Estimate(BaseModel):
     """What it comes from: the model's name, or a measured point."""
 
 
-# ---- container: what the engine says about itself, read by every target ------------------------------------------
+# ---- container: what the engine says about itself, read by every target ----
 
 
 class Flag(BaseModel):
-    """One setting of the engine. An option's data says how it is delivered: as an argument, as an environment variable."""
+    """One setting of the engine. An option's data says how it is delivered: as an argument, as an environment
+    variable."""
 
     model_config = _CONFIG
     name: str
@@ -79,8 +82,6 @@ class Container(BaseModel):
     model_config = _CONFIG
     image: str
     """By digest: `name@sha256:...`."""
-    image_family: str
-    """Which build of the engine: `upstream` for the project's own image."""
     command: tuple[str, ...]
     """Exec form, up to where the flags begin."""
     flags: tuple[Flag, ...]
@@ -116,7 +117,7 @@ class Container(BaseModel):
     """Credentials that a client library reads from a file."""
 
 
-# ---- decisions --------------------------------------------------------------------------------------------------
+# ---- decisions ----
 
 
 class MemoryBar(BaseModel):
@@ -144,7 +145,8 @@ class Architecture(BaseModel):
     """Model id, as clients name it."""
     task: str
     engine: str
-    engine_version: str
+    engine_version: str | None
+    """None for an own image whose tag names no release."""
     accelerator: str
     """GPU id of the catalog."""
     accelerator_form: str
@@ -199,13 +201,13 @@ class Batching(BaseModel):
     max_num_seqs: int
     """Most sequences in a batch: the largest that keeps the SLO and fits the KV cache."""
     max_num_batched_tokens: int
-    queue_delay_ms: float
-    """How long a request waits for company; 0 with continuous batching."""
     prefix_caching: bool
     chunked_prefill: bool
     curve: tuple[CurvePoint, ...]
     limited_by: str
     """What stops the batch from growing: an objective, the KV cache, the engine's own limit."""
+    queue_delay_ms: float = 0.0
+    """How long a request waits for company; 0 with continuous batching."""
 
 
 class ColdStart(BaseModel):
@@ -301,7 +303,8 @@ class FrontDoor(BaseModel):
     max_body_bytes: int = 16 * 1024 * 1024
     """Largest request body: a prompt of a million tokens at 16 bytes each."""
     cluster_domain: str = "cluster.local"
-    """The cluster's DNS domain (kubelet `clusterDomain`): the proxy resolves full names only, it has no search list."""
+    """The cluster's DNS domain (kubelet `clusterDomain`): the proxy resolves full names only, without search
+    list."""
     slots: int
     """Replicas that one proxy can know at once: a rollout's and leaving ones included."""
     max_connections: int
@@ -324,7 +327,7 @@ class Objective(BaseModel):
     """Above it a request is bad; None for availability."""
     histogram_edge_s: float | None = None
     """The engine's histogram edge used for it, at or above the threshold; None for availability."""
-    window_days: int = 30
+    window_days: int = OBJECTIVE_DAYS
 
 
 class Signal(BaseModel):
@@ -419,7 +422,8 @@ class Cost(BaseModel):
     """What a machine costs that is paid whole; None where GPUs are paid alone."""
     replicas_per_machine: int = 1
     """Replicas that such a machine holds."""
-    per_million_output_tokens_usd: float
+    per_million_output_tokens_usd: float | None
+    """None for a task that writes no tokens."""
     basis: str
     """`on-demand`, `own`, or `reference` for a cluster whose price is not known."""
     price_date: str
@@ -506,7 +510,8 @@ class ServingPlan(BaseModel):
     """Every decision about one stack."""
 
     model_config = _CONFIG
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Literal[1] = SCHEMA_VERSION
+    """Of this shape; a lock of another one is refused."""
     library_version: str
     args_key: str
     """Hash of the args as written; a lock file is stale when it differs."""
@@ -538,7 +543,7 @@ class ServingPlan(BaseModel):
         return {
             "option": architecture.option,
             "model": architecture.model,
-            "engine": f"{architecture.engine} {architecture.engine_version}",
+            "engine": _release(architecture),
             "gpu": architecture.accelerator,
             "instance_type": architecture.instance_type,
             "gpus_per_replica": architecture.gpus_per_replica,
@@ -555,6 +560,11 @@ class ServingPlan(BaseModel):
             "tpot_p95_ms": _rounded(expected.tpot_p95_ms.value),
             "hourly_usd": _rounded(self.cost.hourly_usd),
         }
+
+
+def _release(architecture: Architecture) -> str:
+    version = architecture.engine_version
+    return f"{architecture.engine} {'of an own image' if version is None else version}"
 
 
 def _rounded(value: float) -> float:

@@ -27,7 +27,14 @@ from servingstack.targets.kubernetes.manifests import manifests
 
 MARKER = "marker-that-must-not-be-in-any-state"
 NODES = [
-    {"accelerator": "l4", "gpus": 4, "count": 2, "cpu": 47, "memory": "172Gi"},
+    {
+        "accelerator": "l4",
+        "gpus": 4,
+        "count": 2,
+        "cpu": 47,
+        "memory": "172Gi",
+        "selector": {"nvidia.com/gpu.product": "NVIDIA-L4"},
+    },
     {
         "accelerator": "a100-80gb",
         "form": "sxm",
@@ -35,6 +42,7 @@ NODES = [
         "count": 2,
         "cpu": 95,
         "memory": "1036Gi",
+        "selector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"},
     },
 ]
 

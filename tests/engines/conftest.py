@@ -53,7 +53,6 @@ def batching(**changes: Any) -> Batching:
         "kind": "continuous",
         "max_num_seqs": 64,
         "max_num_batched_tokens": 32768,
-        "queue_delay_ms": 0,
         "prefix_caching": True,
         "chunked_prefill": True,
         "curve": (),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from servingstack.engines import facts
 from servingstack.engines.vllm import VllmSettings
-from servingstack.engines.vllm_extra import MANAGED_FLAGS, REFUSED_FLAGS, service_variable_collision
+from servingstack.engines.vllm_extra import MANAGED_FLAGS, REFUSED_FLAGS
 from servingstack.engines.vllm_limits import UPSTREAM, VERSION
 from servingstack.errors import InvalidInput
 from servingstack.plan import Container, Flag
@@ -104,10 +104,6 @@ class TestF001TheVllmPortTrap:
         found = describe()
         assert flag(found, "port") == "8000" == str(found.port)
         assert env(found, "VLLM_PORT") is None
-
-    def test_a_service_whose_variables_vllm_reads_is_found_by_name(self) -> None:
-        assert service_variable_collision("vllm", VERSION) == "VLLM_PORT"
-        assert service_variable_collision("chat-engine", VERSION) is None
 
     @pytest.mark.parametrize("name", ["VLLM_PORT", "VLLM_HOST_IP"])
     def test_the_variable_cannot_come_in_as_an_extra(self, parse: Any, name: str) -> None:
@@ -238,7 +234,7 @@ class TestF079TheImageIsPinned:
     def test_an_own_image_by_digest_is_used(self, describe: Any) -> None:
         image = "registry.example:5000/vllm:v0.30.0@sha256:" + "b" * 64
         found = describe(args={"engine": {"kind": "vllm", "image": image}})
-        assert (found.image, found.image_family) == (image, "own")
+        assert found.image == image
 
 
 def test_f131_a_t4_serves_awq_in_half_without_forcing_the_method(describe: Any) -> None:

@@ -55,7 +55,8 @@ def test_flags_know_their_kind() -> None:
     ],
 )
 def test_minimum_capabilities_are_the_releases_own(precision: str, method: str) -> None:
-    row = facts.quantization("vllm", VERSION)[method]
+    path = resources.files("servingstack.engines").joinpath("data", f"vllm-{VERSION}.quantization.json")
+    row = json.loads(path.read_text(encoding="utf-8"))["methods"][method]
     major, minor = PRECISIONS[precision].minimum
     assert major * 10 + minor == row["min_capability"], row["source"]
     assert row["source"].rpartition("/")[2].partition(":")[0] in PRECISIONS[precision].source

@@ -39,7 +39,7 @@ def test_every_query_is_valid_promql_with_the_selector_in_each_series(version: s
 
 def test_the_signals_a_dashboard_needs_are_there() -> None:
     needed = {f"{kind}_{p}" for kind in ("latency", "ttft", "tpot") for p in ("p50", "p95", "p99")}
-    needed |= {"requests_per_second", "output_tokens_per_second", "error_rate", "queue_depth", "running"}
+    needed |= {"requests_per_second", "output_tokens_per_second", "queue_depth", "running"}
     needed |= {"kv_cache_usage", "preemptions", "prefix_cache_hit_rate"}
     assert needed <= set(signals())
 
@@ -80,13 +80,6 @@ def test_f133_a_replica_that_runs_requests_and_makes_no_tokens_is_seen() -> None
 def test_f118_the_cache_is_watched_and_not_the_memory_that_vllm_takes_at_start_anyway() -> None:
     assert "kv_cache_usage" in signals()
     assert not [signal for signal in signals() if "memory" in signal]
-
-
-def test_errors_are_the_5xx_share_of_the_api_and_zero_without_any() -> None:
-    query = signals()["error_rate"].query(SELECTOR)
-    assert 'status="5xx"' in query
-    assert "or vector(0)" in query
-    assert {"status", "handler"} <= set(EXPORTED["http_requests_total"].labels)
 
 
 @pytest.mark.parametrize("kind", ["latency", "ttft", "tpot"])

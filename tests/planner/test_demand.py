@@ -171,3 +171,46 @@ def test_planning_imports_no_pulumi_and_reads_no_clock() -> None:
         "sys.exit('pulumi' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("asked", [{}, {"request_timeout": "60s"}])
+def test_a_stream_lasts_no_shorter_than_a_request_whether_that_was_given_or_not(
+    asked: dict[str, str],
+) -> None:
+    allowed = _violations(document(LLAMA_8B, stream_timeout="20s", **asked))["stream_timeout"]
+    assert f"at least request_timeout, {asked.get('request_timeout', '30s')}" in allowed
+
+
+BERT = {
+    "architectures": ["BertModel"], "model_type": "bert", "num_hidden_layers": 24, "hidden_size": 1024,
+    "num_attention_heads": 16, "intermediate_size": 4096, "vocab_size": 30522, "max_position_embeddings": 512,
+}  # fmt: skip
+
+
+def test_an_embedding_has_no_price_and_no_rate_per_output_token() -> None:
+    model = {"config": BERT, "task": "embed"}
+    found = plan(document("me/bert", model=model, traffic={"input_tokens": 200}))
+    assert found.cost.per_million_output_tokens_usd is None
+    rate = {"input_tokens": 200, "output_tokens_per_second": 100}
+    refused = _violations(document("me/bert", model=model, traffic=rate))
+    assert "generates no tokens" in refused["traffic.output_tokens_per_second"]
+
+
+def test_prometheus_is_looked_for_where_monitoring_is() -> None:
+    def placed(**cluster: str) -> str:
+        found = plan(document(target={"option": "kubernetes", "kubernetes": cluster})).placement
+        assert found is not None
+        return found.prometheus
+
+    assert placed() == "http://prometheus-operated.monitoring.svc:9090"
+    assert placed(monitoring_namespace="obs") == "http://prometheus-operated.obs.svc:9090"
+    assert placed(monitoring_namespace="obs", prometheus="http://thanos:9090") == "http://thanos:9090"
+
+
+def test_an_own_image_of_an_unknown_release_has_no_version() -> None:
+    image = "registry.example/vllm@sha256:" + "c" * 64
+    found = plan(document(engine={"kind": "vllm", "image": image}))
+    assert found.architecture.engine_version is None
+    assert found.summary()["engine"] == "vllm of an own image"
+    kv = next(signal.query for signal in found.monitoring.signals if signal.id == "kv_cache_usage")
+    assert "gpu_cache_usage_perc" in kv  # the old name is asked for too

@@ -135,9 +135,14 @@ def test_nodes_that_are_started_on_demand_add_to_the_cold_start_and_get_a_placeh
     assert cold.cost.warm_monthly_usd > ready.cost.warm_monthly_usd
 
 
+def _start(size: int, **different: bool) -> Start:
+    parts = {"new_node": False, "prepulled": True, "weights_on_volume": False, "cache_on_volume": False}
+    return Start(size, 32, **parts | different)
+
+
 def test_a_volume_saves_the_download_and_the_compilation() -> None:
-    plain = cold_start(Start(16 * 10**9, 32, new_node=False, prepulled=True, cached=False))
-    kept = cold_start(Start(16 * 10**9, 32, new_node=False, prepulled=True, cached=True))
+    plain = cold_start(_start(16 * 10**9))
+    kept = cold_start(_start(16 * 10**9, weights_on_volume=True, cache_on_volume=True))
     assert kept.total_s < 0.6 * plain.total_s
     assert plain.total_s == pytest.approx(plain.node_s + plain.image_s + plain.weights_s + plain.engine_s)
 
@@ -145,9 +150,9 @@ def test_a_volume_saves_the_download_and_the_compilation() -> None:
 def test_a_cold_start_is_near_what_was_measured() -> None:
     # Llama-3.1-8B on an L40S: 61 + 33 + 10 + 42 + 54 + 94 = 294 s (tensorfuse); KAITO's run 966 s with a new
     # node.
-    found = cold_start(Start(16_060_000_000, 32, new_node=False, prepulled=True, cached=False))
+    found = cold_start(_start(16_060_000_000))
     assert found.total_s == pytest.approx(294, rel=0.05)
-    new = cold_start(Start(16_060_000_000, 32, new_node=True, prepulled=True, cached=False))
+    new = cold_start(_start(16_060_000_000, new_node=True))
     assert new.total_s == pytest.approx(966 - 92, rel=0.10)  # its own benchmark is not part of a start
 
 
@@ -184,3 +189,24 @@ def test_tokens_per_second_are_a_rate_too() -> None:
     by_tokens = plan(document(hardware=L4, traffic={"output_tokens_per_second": 512, "output_tokens": 256}))
     by_rate = plan(document(hardware=L4, traffic={"requests_per_second": 2, "output_tokens": 256}))
     assert by_tokens.scaling == by_rate.scaling
+
+
+def test_a_volume_that_is_only_read_saves_the_download_alone() -> None:
+    """Its weights are there, but compiled kernels go to the pod's own disk and are made anew."""
+    volumes = {"target": {"option": "kubernetes", "kubernetes": {"weights_storage_class": "fast"}}}
+    hub, claim, kept = (
+        plan(document(**parts)).scaling.cold_start
+        for parts in ({}, {"model": {"source": "pvc://models/llama"}}, volumes)
+    )
+    assert claim.engine_s == hub.engine_s > kept.engine_s
+    assert claim.weights_s == kept.weights_s < hub.weights_s
+
+
+def test_max_replicas_are_within_the_gpus_that_may_be_used() -> None:
+    asked = document(hardware={"accelerators": ["l4"], "max_gpus": 4}, scaling={"max_replicas": 10})
+    with pytest.raises(Infeasible) as refused:
+        plan(asked)
+    assert refused.value.binding.startswith("hardware.max_gpus")
+    (more,) = [item for item in refused.value.nearest if item.change.startswith("hardware.max_gpus")]
+    asked["hardware"]["max_gpus"] = int(more.change.partition(": ")[2])
+    assert plan(asked).scaling.max_replicas == 10

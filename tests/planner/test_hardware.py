@@ -216,3 +216,57 @@ def test_a_70b_on_pcie_cards_is_slower_than_on_nvlink() -> None:
         found = plan(document(LLAMA_70B, hardware={"nodes": [node]}, traffic={"requests_per_second": 0.5}))
         speeds.append(found.expected.ttft_p50_ms.value)
     assert speeds[0] < speeds[1]
+
+
+L4_NODES = {"accelerator": "l4", "gpus": 4, "count": 4, "cpu": 47, "memory": "172Gi"}
+A100_NODES = {"accelerator": "a100-80gb", "form": "sxm", "gpus": 8, "count": 2, "cpu": 95, "memory": "1036Gi"}
+
+
+@pytest.mark.parametrize(
+    ("l4", "a100", "wrong"),
+    [
+        (None, None, {0, 1}),
+        ({"pool": "l4"}, None, {1}),
+        ({"pool": "gpu"}, {"pool": "gpu", "size": "large"}, {0}),
+        ({"pool": "gpu"}, {"pool": "gpu"}, {0, 1}),
+        ({"pool": "l4"}, {"pool": "a100"}, set()),
+    ],
+)
+def test_two_kinds_of_gpu_are_told_apart_by_labels(l4: Any, a100: Any, wrong: set[int]) -> None:
+    """Else the pods of a plan for one may land on the other: both are `nvidia.com/gpu`."""
+    doc = document(hardware={"nodes": [L4_NODES | {"selector": l4}, A100_NODES | {"selector": a100}]})
+    if wrong:
+        with pytest.raises(InvalidInput) as refused:
+            plan(doc)
+        paths = {violation.path for violation in refused.value.violations}
+        assert paths == {f"hardware.nodes[{index}].selector" for index in wrong}
+    else:
+        placement = plan(doc).placement
+        assert placement is not None
+        assert placement.node_selector == {"pool": "l4"}
+
+
+def test_one_kind_of_gpu_needs_no_label() -> None:
+    sizes = [L4_NODES, L4_NODES | {"gpus": 8, "cpu": 95, "memory": "360Gi"}]
+    assert plan(document(hardware={"nodes": sizes})).placement is not None
+
+
+@pytest.mark.parametrize("target", [{"cloud": "auto"}, {"cloud": "aws"}, {}])
+def test_an_unknown_region_is_named_as_such(target: dict[str, str]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        plan(document(target={"option": "kubernetes", "region": "mars", **target}))
+    (violation,) = refused.value.violations
+    assert (violation.path, violation.value) == ("target.region", "mars")
+    assert ("us-east-1" if target else "target.cloud") in violation.allowed
+
+
+def test_a_region_prices_whatever_cloud_has_it() -> None:
+    found = plan(document(target={"option": "kubernetes", "cloud": "auto", "region": "us-east-1"}))
+    assert (found.architecture.cloud, found.architecture.region) == ("aws", "us-east-1")
+
+
+def test_a_limit_alone_is_never_below_the_request() -> None:
+    needed = needed_memory(1, 16 * GIB, None)
+    found = host(HardwareArgs(memory_limit=f"{needed}B"), Ranks(1, 16 * GIB, None, 0))
+    assert isinstance(found, Host)
+    assert needed <= found.memory_request <= found.memory_limit == needed

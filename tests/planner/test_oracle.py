@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from servingstack.args import ServingStackArgs
-from servingstack.planner.candidate import Loss, fit, narrowed, opened
+from servingstack.planner.candidate import Layout, Loss, fit, layout, narrowed, opened
 from servingstack.planner.checks import option_of
 from servingstack.planner.demand import Demand, resolve
 from servingstack.planner.fleet import fleet
-from servingstack.planner.search import every_layout, search
+from servingstack.planner.hardware import offers
+from servingstack.planner.parallelism import pipelines, splits, uneven
+from servingstack.planner.precision import requested
+from servingstack.planner.search import pins_of, search
 
 from .build import document
 from .test_properties import GPUS, MODELS
@@ -20,18 +24,34 @@ from .test_properties import GPUS, MODELS
 ROUNDS, DEMANDS = 10, 30
 
 
+def every_layout(demand: Demand) -> Iterator[Layout]:
+    """All candidates that fit: even splits of a node, else uneven ones, else pipelines."""
+    model, pins = demand.model, pins_of(demand)
+    precision = requested(model, demand.args.model.precision)
+    for offer in offers(demand.args):
+        size = offer.gpus_per_node
+        for tried in (
+            splits(model, precision, size, pins),
+            uneven(model, precision, size),
+            pipelines(model, precision, size),
+        ):
+            fitting = [layout(demand, offer, tp, pp, precision) for tp, pp in tried]
+            found = [each for each in fitting if isinstance(each, Layout)]
+            yield from found
+            if found:
+                break
+
+
 def cheapest(demand: Demand) -> float | None:
     """The lowest cost of all candidates, each looked at in full."""
     can = option_of(demand.args)
     costs: list[float] = []
-    for layout in every_layout(demand):
-        wide = opened(demand, layout)
+    for each in every_layout(demand):
+        wide = opened(demand, each)
         if isinstance(wide, Loss):
             continue
         batch = narrowed(demand, wide)
-        if isinstance(batch, Loss):
-            continue
-        found = fleet(demand, fit(demand, layout, batch), can)
+        found = fleet(demand, fit(demand, each, batch), can)
         if not isinstance(found, Loss):
             costs.append(found.steady_usd)
     return min(costs, default=None)

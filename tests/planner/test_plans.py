@@ -90,7 +90,7 @@ MAX = document(
         "nodes": [
             {
                 "accelerator": "H100", "form": "sxm", "gpus": 8, "count": 3, "cpu": 180,
-                "memory": "1800Gi", "hourly_price": 40, "selector": {"pool": "h100"}, "zones": 3,
+                "memory": "1800Gi", "hourly_price": 40, "selector": {"pool": "h100"},
                 "scale_from_zero": True,
             }
         ],

@@ -46,7 +46,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
             "requests_per_second": rate,
             "peak_requests_per_second": rate * draw(st.floats(1, 4)),
             "input_tokens": draw(st.integers(16, 6000)),
-            "output_tokens": draw(st.integers(1, 800)),
+            "output_tokens": draw(st.integers(2, 800)),
         },
         request_timeout=f"{draw(st.integers(10, 120))}s",
     )

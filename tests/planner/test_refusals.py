@@ -148,3 +148,54 @@ def test_a_refusal_can_be_printed_and_lists_what_was_considered() -> None:
     assert "no plan meets this" in str(refused)
     assert refused.considered
     assert all(":" in line for line in refused.considered)
+
+
+def test_a_batch_beyond_the_engines_own_limit_must_still_fit_the_cache() -> None:
+    small = "Qwen/Qwen2.5-0.5B-Instruct"
+    l4 = {"accelerators": ["l4"], "gpus_per_replica": 1}
+    refused = _refused(document(small, engine={"kind": "vllm", "max_num_seqs": 4096}, hardware=l4))
+    assert refused.binding.startswith("engine.max_num_seqs")
+    assert "do not fit the KV cache" in refused.binding
+
+
+def test_a_step_holds_a_token_of_each_sequence_that_was_asked_for() -> None:
+    doc = document(
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        engine={"kind": "vllm", "max_num_seqs": 3000},
+        hardware={"accelerators": ["l4"], "gpus_per_replica": 1},
+        traffic={"input_tokens": 64, "output_tokens": 64},
+    )
+    batching = plan(doc).batching
+    assert batching.max_num_batched_tokens >= batching.max_num_seqs == 3000
+
+
+def test_an_fp8_cache_is_refused_where_the_gpu_has_no_fp8() -> None:
+    engine = {"kind": "vllm", "kv_cache_dtype": "fp8"}
+    refused = _refused(document(engine=engine, hardware={"accelerators": ["a100-80gb"]}))
+    assert refused.binding.startswith("engine.kv_cache_dtype")
+    assert any(item.change == "engine.kv_cache_dtype: left out" for item in refused.nearest)
+    assert plan(document(engine=engine, hardware={"accelerators": ["l4"]})).architecture.accelerator == "l4"
+
+
+def test_what_came_nearest_is_listed_first() -> None:
+    refused = _refused(CASES["first token"][0])
+    assert refused.considered[0].split(": ")[1] == refused.binding.split(": ")[2]
+    shown = [line for line in str(refused).splitlines() if line.startswith("  considered")]
+    assert all("slo.ttft_p95" in line for line in shown)
+    assert not any(" t4" in line for line in shown)
+
+
+def test_fp8_blocks_that_no_split_leaves_whole_are_invalid_input() -> None:
+    """Not even one GPU: gate and up are one matrix, whose first half must be whole blocks."""
+    config = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 32,
+        "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 5500,
+        "vocab_size": 128256, "max_position_embeddings": 131072,
+        "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+    }  # fmt: skip
+    for engine in ({"kind": "auto"}, {"kind": "vllm", "tensor_parallel_size": 2}):
+        with pytest.raises(InvalidInput) as refused:
+            plan(document("me/odd", model={"config": config}, engine=engine))
+        (violation,) = refused.value.violations
+        assert violation.path == "model.id"
+        assert "5500" in violation.allowed

@@ -10,8 +10,8 @@ import yaml
 from tests.sample import DOCUMENT, sample_plan
 from tests.signals.promql import normal
 
-from servingstack.plan import Monitoring
-from servingstack.signals.burn_rates import BURN_RATES, PERIOD_DAYS
+from servingstack.plan import OBJECTIVE_DAYS, Monitoring
+from servingstack.signals.burn_rates import BURN_RATES
 
 ORACLE = Path(__file__).parents[1] / "oracles" / "sloth" / "rules.yaml"
 SLO = {"availability": 99.9, "ttft_p95": "500ms", "tpot_p50": "50ms", "latency_p99": "20s"}
@@ -72,7 +72,7 @@ def test_a_factor_is_the_share_of_the_budget_that_goes_in_the_long_window(
 ) -> None:
     hours = {"1h": 1, "6h": 6, "1d": 24, "3d": 72}
     for (_, long, factor), percent in zip(BURN_RATES[severity], share, strict=True):
-        assert float(factor) == pytest.approx(percent / 100 * PERIOD_DAYS * 24 / hours[long])
+        assert float(factor) == pytest.approx(percent / 100 * OBJECTIVE_DAYS * 24 / hours[long])
 
 
 def test_two_stacks_of_one_name_in_two_namespaces_share_no_series() -> None:

@@ -70,7 +70,10 @@ def plan_view(plan: ServingPlan) -> RenderableType:
         *_section("Memory of each GPU", memory_bar(architecture)),
         *_section("Batching", Text(_batching_text(plan.batching)), curve_table(plan.batching)),
         *_section("Scaling", _pairs(_scaling_rows(plan.scaling))),
-        *_section("Timeouts", _pairs(_timeout_rows(plan.timeouts))),
+        *_section(
+            "Timeouts",
+            _pairs(_timeout_rows(plan.timeouts, 0 if plan.scaling.hold_s is None else plan.scaling.hold_s)),
+        ),
         *_section("Objectives", objectives_table(plan)),
         *_section("Expected at the peak", expected_table(plan)),
         *_section("Cost", _pairs(_cost_rows(plan.cost, "requests" if _whole(plan) else "output tokens"))),
@@ -220,13 +223,14 @@ def _scaling_rows(scaling: Scaling) -> Iterable[tuple[str, str]]:
     yield "cold start", f"{cold.total_s:.0f} s = {parts} + engine {cold.engine_s:.0f}"
 
 
-def _timeout_rows(timeouts: Timeouts) -> Iterable[tuple[str, str]]:
+def _timeout_rows(timeouts: Timeouts, hold_s: int) -> Iterable[tuple[str, str]]:
     yield "request", f"{timeouts.request_s} s, enforced by {timeouts.enforced_by}"
     yield "stream", f"{timeouts.stream_s} s in all; first byte and idle gap {timeouts.request_s} s"
     yield "queue", f"{timeouts.queue_s} s"
     yield (
         "client",
-        f"set {timeouts.request_s} s (unstreamed) or {timeouts.stream_s} s (streamed), plus the network",
+        f"set {timeouts.queue_s + hold_s + timeouts.request_s} s (unstreamed) or "
+        f"{timeouts.queue_s + hold_s + timeouts.stream_s} s (streamed), waiting included, plus the network",
     )
     yield "startup", f"{timeouts.startup_s} s until a replica must be ready"
     yield "drain", f"{timeouts.drain_s} s, killed after {timeouts.grace_s} s"

@@ -193,7 +193,6 @@ def container(
     volume = _volume_path(args.model.source)
     return Container(
         image=engine_image(settings)[0],
-        image_family=UPSTREAM.family if settings.image is None else "own",
         command=("python3", "-m", "sglang.launch_server"),
         flags=(
             *_model_flags(args, architecture, settings, volume),

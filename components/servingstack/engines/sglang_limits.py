@@ -19,11 +19,8 @@ VERSION = "0.5.20"
 # builds on that amd64 manifest. torch 2.13.0+cu130 inside; CUDA 13.x needs a driver of branch 580 or newer
 # (docs.nvidia.com/deploy/cuda-compatibility, minor version compatibility, table 1).
 UPSTREAM = Image(
-    family="upstream",
     reference="docker.io/lmsysorg/sglang@sha256:06e4f2ed21afde4ff513cda65070124e727ba23ccaeff7712b8c40e1097d611f",
     version=VERSION,
-    cuda="13.0",
-    min_driver="580",
 )
 
 BUILD_CAPABILITIES: tuple[Capability, ...] = ((8, 0), (8, 9), (9, 0), (10, 0), (12, 0))

@@ -235,7 +235,6 @@ def container(
     path = f"/predictions/{model.name}"
     return Container(
         image=settings.image,
-        image_family="own",
         command=("sh", "-c", _RUN.format(drain=timeouts.drain_s), "torchserve"),
         flags=(
             Flag(name="start"),

@@ -271,7 +271,6 @@ def container(
     image, called = engine_image(settings), settings.called(args.model.id)
     return Container(
         image=image[0],
-        image_family="own" if settings.image is not None else _family(image[0]),
         command=("tritonserver",),
         flags=tuple(_flags(args, settings, timeouts)),
         env=_environment(args, settings),
@@ -291,10 +290,6 @@ def container(
         volume_mounts=_mounts(settings, source) if configs else {},
         secret_files=_credentials(settings, source),
     )
-
-
-def _family(reference: str) -> str:
-    return next(image.family for image in IMAGES if image.reference == reference)
 
 
 def _config(args: ServingStackArgs, model: TritonModel, batching: Batching) -> str:

@@ -17,7 +17,6 @@ VERSION = "26.08"
 class Image:
     """One build of the engine."""
 
-    family: str
     reference: str
     """By digest."""
     version: str
@@ -28,7 +27,6 @@ class Image:
 # repositories: one names tag and digest's beginning together, one the whole digest. CUDA 13.4.1, compute
 # capability 7.5 and newer (docs.nvidia.com, Triton release notes 26.08).
 UPSTREAM = Image(
-    family="upstream",
     reference="nvcr.io/nvidia/tritonserver@sha256:9185ba5b33d2c85c9204b208957b4bbfc6b2b89066efc9192e0f60c2ab58cec0",
     version=VERSION,
     backends=("python", "onnxruntime", "tensorrt", "pytorch"),
@@ -36,7 +34,6 @@ UPSTREAM = Image(
 # nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3, tag and digest together in two public documents of one
 # project (Triton 2.71.0, vLLM 0.24.0). No public digest of a newer one was found.
 VLLM = Image(
-    family="upstream-vllm",
     reference="nvcr.io/nvidia/tritonserver@sha256:31e20bfbc65055d6b85553a00d45342a62c506874aa996c11ae53650151f05b1",
     version="26.07",
     backends=("python", "vllm"),
@@ -44,8 +41,6 @@ VLLM = Image(
 IMAGES = (UPSTREAM, VLLM)
 MIN_CAPABILITY = (7, 5)
 """Release notes 26.08, GPU requirements."""
-MIN_DRIVER = "580"
-"""CUDA 13.x, minor version compatibility (docs.nvidia.com/deploy/cuda-compatibility)."""
 _TAGGED = re.compile(r":(\d\d\.\d\d)(?:-[a-z0-9-]+)?@sha256:")
 
 
@@ -83,6 +78,11 @@ def activation_dtype(precision: str, capability: tuple[int, int]) -> str:
     if precision == "fp32":
         return "float"
     return "half" if precision == "fp16" or capability < (8, 0) else "bfloat16"
+
+
+def kv_cache_refusal(kv_cache_dtype: str, capability: tuple[int, int]) -> None:
+    """None: whole requests leave no cache."""
+    del kv_cache_dtype, capability
 
 
 def quantization_method(precision: str, stored: str) -> str | None:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -30,6 +30,7 @@ from servingstack.engines import facts
 from servingstack.engines.vllm_extra import cache_environment, check_extra_args, check_extra_env, extra_flags
 from servingstack.engines.vllm_limits import UPSTREAM, VERSION, version_of
 from servingstack.errors import Violation
+from servingstack.fields import Frozen, Number, Whole, YesNo
 from servingstack.plan import Architecture, Batching, Container, EnvVar, Flag, Timeouts, WarmUp
 
 if TYPE_CHECKING:
@@ -42,11 +43,8 @@ MODEL_PATH = "/models"
 WARM_UP_REQUESTS = 3
 """Enough to compile what is compiled lazily: the first of each kind pays, the last proves it."""
 WARM_UP_TIMEOUT_S = 120.0
-KEEP_ALIVE_S = 75
-"""Longer than the front door keeps an idle connection; vLLM's 5 s (envs.py, VLLM_HTTP_TIMEOUT_KEEP_ALIVE)
-would close connections under the proxy and cost a 502 now and then."""
 _IMAGE = re.compile(r"[a-z0-9][a-z0-9./:_-]*@sha256:[0-9a-f]{64}")
-_SETTINGS = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=False)
+_SETTINGS = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class VllmSettings(BaseModel):
@@ -54,19 +52,20 @@ class VllmSettings(BaseModel):
 
     model_config = _SETTINGS
     kind: Literal["vllm"]
-    tensor_parallel_size: int | None = Field(default=None, ge=1)
-    """GPUs over which each layer is split. Default: the fewest that fit and keep the SLO."""
-    pipeline_parallel_size: int | None = Field(default=None, ge=1)
+    tensor_parallel_size: Whole | None = Field(default=None, ge=1, le=1024)
+    """GPUs over which each layer is split. Default: the cheapest split that fits and keeps the SLO."""
+    pipeline_parallel_size: Whole | None = Field(default=None, ge=1, le=1024)
     """Groups of GPUs over which the layers are spread. Default 1 unless the model fits no other way."""
-    gpu_memory_utilization: float | None = Field(default=None, gt=0.1, le=0.98)
-    """Share of a GPU's memory that vLLM takes for itself. Default: the planner's, from the GPU's memory."""
-    max_num_seqs: int | None = Field(default=None, ge=1)
+    gpu_memory_utilization: Number | None = Field(default=None, gt=0.1, le=0.98)
+    """Share of a GPU's memory that vLLM takes for itself. Default 0.90."""
+    max_num_seqs: Whole | None = Field(default=None, ge=1, le=100_000)
     """Most sequences in a batch. Default: the largest batch that keeps the SLO."""
-    max_num_batched_tokens: int | None = Field(default=None, ge=1)
-    """Most tokens in a step. Default: from the time-to-first-token objective."""
-    enable_prefix_caching: bool = True
+    max_num_batched_tokens: Whole | None = Field(default=None, ge=1, le=10_000_000)
+    """Most tokens in a step. Default: vLLM's own for such a GPU, or fewer where their activations would take
+    too much memory; at least `max_num_seqs`."""
+    enable_prefix_caching: YesNo = True
     """Whether equal beginnings of prompts are computed once. Default yes."""
-    enable_chunked_prefill: bool = True
+    enable_chunked_prefill: YesNo = True
     """Whether long prompts are cut so that others keep decoding. Default yes."""
     kv_cache_dtype: Literal["auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"] | None = None
     """Type of the KV cache. Default: that of the activations."""
@@ -77,7 +76,7 @@ class VllmSettings(BaseModel):
     """Type of the activations. Default: bfloat16, or half on GPUs without it."""
     load_format: Literal["auto", "safetensors", "runai_streamer", "fastsafetensors"] | None = None
     """How weights are read. Default `auto`."""
-    trust_remote_code: bool = False
+    trust_remote_code: YesNo = False
     """Whether code from the model's repository may run; needs `model.revision`. Default no."""
     image: str | None = None
     """Own image, by digest; a tag before the digest tells the release: `registry/vllm:v0.30.0@sha256:...`.
@@ -86,7 +85,7 @@ class VllmSettings(BaseModel):
     extra_args: tuple[str, ...] = ()
     """More flags of `vllm serve`, one element each: `["--enable-auto-tool-choice",
     "--tool-call-parser=hermes"]`. Flags with a field of their own are refused. Default: none."""
-    extra_env: Mapping[str, str] = Field(default_factory=dict[str, str])
+    extra_env: Annotated[Mapping[str, str], Frozen] = Field(default_factory=dict[str, str])
     """More environment variables; no secrets. Default: none."""
 
     @field_validator("extra_args", mode="before")
@@ -156,7 +155,6 @@ def container(
     volume = _volume_path(args.model.source)
     return Container(
         image=engine_image(settings)[0],
-        image_family=UPSTREAM.family if settings.image is None else "own",
         # The model is positional: `--model` is deprecated under `vllm serve`.
         command=("vllm", "serve", volume if volume is not None else architecture.model),
         flags=(
@@ -252,7 +250,6 @@ def _server_flags(timeouts: Timeouts) -> list[Flag]:
 
 def _environment(args: ServingStackArgs, settings: VllmSettings, volume: str | None) -> tuple[EnvVar, ...]:
     env = [EnvVar(name=name, value=value) for name, value in cache_environment(CACHE_PATH)]
-    env.append(EnvVar(name="VLLM_HTTP_TIMEOUT_KEEP_ALIVE", value=str(KEEP_ALIVE_S)))
     env.append(EnvVar(name="VLLM_NO_USAGE_STATS", value="1"))
     if volume is not None:
         # A mounted snapshot is complete; asking the hub would hang where there is no way out.

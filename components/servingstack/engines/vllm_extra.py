@@ -180,17 +180,3 @@ def cache_environment(cache_path: str) -> tuple[tuple[str, str], ...]:
         ("USER", "vllm"),
         ("LOGNAME", "vllm"),
     )
-
-
-def service_variable_collision(service: str, version: str) -> str | None:
-    """The engine's variable that a Kubernetes Service of that name would overwrite in every pod of its
-    namespace.
-
-    The kubelet injects `<NAME>_PORT=tcp://...` and its kin; vLLM dies on such a VLLM_PORT (envs.py,
-    get_vllm_port)."""
-    stem = service.upper().replace("-", "_")
-    known = facts.environment("vllm", version)
-    return next(
-        (f"{stem}{end}" for end in ("_PORT", "_SERVICE_HOST", "_SERVICE_PORT") if f"{stem}{end}" in known),
-        None,
-    )

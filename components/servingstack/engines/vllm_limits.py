@@ -19,13 +19,9 @@ Capability = tuple[int, int]
 class Image:
     """One build of the engine."""
 
-    family: str
     reference: str
     """By digest."""
     version: str
-    cuda: str
-    min_driver: str
-    """Lowest NVIDIA driver branch of the node."""
 
 
 # The multi-architecture index digest of docker.io/vllm/vllm-openai:v0.30.0, read on 2026-11-30 from ten
@@ -33,11 +29,8 @@ class Image:
 # Terraform lab). CUDA 13.0.2: two of them read it from the image's own config. CUDA 13.x needs a driver of
 # branch 580 or newer (docs.nvidia.com/deploy/cuda-compatibility, minor version compatibility, table 1).
 UPSTREAM = Image(
-    family="upstream",
     reference="docker.io/vllm/vllm-openai@sha256:8a69ffad015f138d7170c4ddc429e230a3bc1c1719f67e14324749df200a4b90",
     version=VERSION,
-    cuda="13.0",
-    min_driver="580",
 )
 
 BUILD_CAPABILITIES: tuple[Capability, ...] = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))

@@ -20,8 +20,6 @@ from servingstack.engines.signal import Counts, EngineSignal, edge_at_or_above, 
 from servingstack.engines.vllm_limits import VERSION
 
 _PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-_API = 'handler=~"/v1/.*|/classify"'
-"""The instrumentator's own exclusions (/health, /metrics, ...) leave 404s of unknown paths under `none`."""
 
 # New and old name. Where a release may have either, both are asked. v0.8.5 has the old names (its
 # documentation, serving/metrics.html); v0.11.0 no longer exports the old cache names by default
@@ -98,18 +96,10 @@ def signals(version: str | None = VERSION) -> dict[str, EngineSignal]:
         *_percentiles("latency", "Request latency", ("vllm:e2e_request_latency_seconds",)),
         *_percentiles("ttft", "Time to first token", ("vllm:time_to_first_token_seconds",)),
         *_percentiles("tpot", "Time per output token", metric_names("tpot", version)),
-        *_percentiles("queue_time", "Time in queue", ("vllm:request_queue_time_seconds",)),
         _rate("requests_per_second", "Finished requests", "reqps", "vllm:request_success_total"),
         _rate("output_tokens_per_second", "Generated tokens", "tps", "vllm:generation_tokens_total"),
         _rate("input_tokens_per_second", "Prompt tokens", "tps", "vllm:prompt_tokens_total"),
         _rate("preemptions", "Preemptions", "reqps", "vllm:num_preemptions_total"),
-        EngineSignal(
-            "error_rate",
-            "Server errors",
-            "ratio",
-            _error_counts().ratio("$selector", "$window"),
-            ("http_requests_total",),
-        ),
         _gauge("queue_depth", "Waiting requests", "count", "sum", ("vllm:num_requests_waiting",)),
         _gauge("running", "Running requests", "count", "sum", ("vllm:num_requests_running",)),
         _gauge("kv_cache_usage", "KV cache in use", "ratio", "max", metric_names("kv_cache_usage", version)),
@@ -124,18 +114,10 @@ def signals(version: str | None = VERSION) -> dict[str, EngineSignal]:
     return {signal.id: signal for signal in found}
 
 
-def _error_counts() -> Counts:
-    total = f"sum(rate(http_requests_total{{$selector,{_API}}}[$window]))"
-    bad = f'sum(rate(http_requests_total{{$selector,{_API},status="5xx"}}[$window])) or vector(0)'
-    return Counts(total, bad)
-
-
 def objective_counts(kind: str, threshold_s: float | None = None, version: str | None = VERSION) -> Counts:
-    """Counters of an objective: `availability`, or `latency`, `ttft`, `tpot` with a threshold.
+    """Counters of an objective: `latency`, `ttft`, `tpot` with a threshold.
 
     The threshold is moved up to the next edge (`histogram_edge`). ValueError where no edge is high enough."""
-    if kind == "availability":
-        return _error_counts()
     edge = histogram_edge(kind, threshold_s or 0.0, version)
     names = signals(version)[f"{kind}_p95"].metrics
     total = _either(names, "sum(rate($metric_count{$selector}[$window]))")
@@ -144,7 +126,7 @@ def objective_counts(kind: str, threshold_s: float | None = None, version: str |
 
 
 def histogram_edge(kind: str, threshold_s: float, version: str | None = VERSION) -> float:
-    """The edge that stands for a threshold of `latency`, `ttft`, `tpot` or `queue_time`, seconds. ValueError
+    """The edge that stands for a threshold of `latency`, `ttft` or `tpot`, seconds. ValueError
     above the last edge."""
     edges = signals(version)[f"{kind}_p95"].edges
     edge = edge_at_or_above(edges, threshold_s)

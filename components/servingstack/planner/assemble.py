@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from servingstack import naming
 from servingstack._version import __version__
+from servingstack.args import KubernetesArgs
 from servingstack.errors import InvalidInput
 from servingstack.plan import (
     Architecture,
@@ -38,8 +39,8 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution, can: Capabiliti
     if unfit := demand.kind.unfit(args, architecture):
         raise InvalidInput(unfit)
     batching = _batching(demand, chosen)
-    scaling = operations.scaling(demand, chosen, can)
     timeouts = operations.timeouts(demand, chosen, can)
+    scaling = operations.scaling(demand, chosen, can, timeouts)
     expected, cost = outlook.expected(chosen), outlook.cost(demand, chosen)
     scope = Scope.of(names, args.target.kubernetes.namespace)
     watched = monitoring(Stack(args, scope, architecture, scaling, timeouts, cost))
@@ -57,16 +58,16 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution, can: Capabiliti
         batching=batching,
         scaling=scaling,
         timeouts=timeouts,
-        rollout=operations.rollout(demand, chosen, can),
+        rollout=operations.rollout(chosen, timeouts),
         container=demand.kind.container(args, architecture, batching, timeouts),
-        front_door=operations.front_door(demand, chosen, can),
+        front_door=operations.front_door(demand, chosen, can, scaling, timeouts),
         placement=_placement(demand, chosen) if can.on_kubernetes else None,
         monitoring=watched,
         expected=expected,
         cost=cost,
         alternatives=others if cheaper is None else (cheaper, *others),
         warnings=(*warnings, *edge_warnings(watched)),
-        assumed=(*demand.assumed, *assumptions(demand, chosen, scaling)),
+        assumed=(*demand.assumed, *assumptions(demand, chosen, scaling, can)),
         overrides={role: dict(fields) for role, fields in (args.overrides or {}).items()},
     )
 
@@ -83,7 +84,7 @@ def _architecture(demand: Demand, chosen: Solution, can: Capabilities) -> Archit
         model=demand.args.model.id,
         task=demand.task,
         engine=demand.kind.kind,
-        engine_version="own image" if version is None else version,
+        engine_version=version,
         accelerator=offer.gpu.id,
         accelerator_form=offer.gpu.form,
         instance_type=offer.instance_type,
@@ -123,9 +124,8 @@ def _why(chosen: Solution) -> str:
     size = f"{found.gpus} x {found.offer.gpu.id}"
     return (
         f"{fleet.low} to {fleet.high} replicas of {size} with {found.served.precision} weights are the "
-        f"cheapest "
-        f"that meet every demand, at ${fleet.hourly_usd:.2f}/h; a replica bears {chosen.fit.bears.rate:.3g} "
-        f"requests/s, limited by {chosen.fit.bears.limited_by}."
+        f"cheapest that meet every demand, at ${fleet.hourly_usd:.2f}/h; a replica serves "
+        f"{chosen.fit.bears.rate:.3g} requests/s, limited by {chosen.fit.bears.limited_by}."
     )
 
 
@@ -137,7 +137,6 @@ def _batching(demand: Demand, chosen: Solution) -> Batching:
         kind="continuous",
         max_num_seqs=fit.replica.places,
         max_num_batched_tokens=fit.layout.step_tokens,
-        queue_delay_ms=0.0,
         prefix_caching=engine.enable_prefix_caching,
         chunked_prefill=engine.enable_chunked_prefill,
         curve=tuple(_point(demand, fit.replica, size) for size in _sizes(demand, chosen)),
@@ -191,6 +190,13 @@ def _volume_bytes(chosen: Solution) -> int:
     return 2 * chosen.fit.layout.weights + chosen.fit.layout.host.disk
 
 
+def _prometheus(cluster: KubernetesArgs) -> str:
+    """The operator's governing Service has that name in whatever namespace it runs (prometheus-operator,
+    pkg/prometheus/server, governingServiceName)."""
+    operated = f"http://prometheus-operated.{cluster.monitoring_namespace}.svc:9090"
+    return operated if cluster.prometheus is None else cluster.prometheus
+
+
 def _placement(demand: Demand, chosen: Solution) -> Placement:
     cluster, source = demand.args.target.kubernetes, demand.args.model.source
     claim = source.removeprefix("pvc://").partition("/")[0] if source.startswith("pvc://") else None
@@ -211,7 +217,7 @@ def _placement(demand: Demand, chosen: Solution) -> Placement:
         ingress_namespace=cluster.ingress_namespace,
         monitoring_namespace=cluster.monitoring_namespace,
         monitor_labels=dict(cluster.monitor_labels or {}),
-        prometheus=cluster.prometheus,
+        prometheus=_prometheus(cluster),
         prometheus_auth=cluster.prometheus_auth,
         grafana=cluster.grafana,
         check_requirements=cluster.check_requirements,

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from servingstack.catalog import GIB
 from servingstack.engines.batcher import Batcher
 from servingstack.plan import Assumption, Scaling
+from servingstack.targets import Capabilities
 
 from . import operations
 from .batches import BatchReplica
@@ -18,14 +19,17 @@ from .demand import Demand
 from .memory import GPU_MEMORY_UTILIZATION
 from .search import Solution
 
+_ONLY_SUCH_NODES = "the cluster is taken to have such nodes, and no other GPUs that the pods could land on"
 _Row = tuple[object, str, object, str]
 """What was given (None for nothing), path, what was decided, why."""
 
 
-def assumptions(demand: Demand, chosen: Solution, scaling: Scaling) -> tuple[Assumption, ...]:
+def assumptions(
+    demand: Demand, chosen: Solution, scaling: Scaling, can: Capabilities
+) -> tuple[Assumption, ...]:
     """What was decided because nobody said otherwise."""
     rows = (
-        *_target(demand),
+        *_target(demand, can),
         *_hardware(demand, chosen),
         *_engine(demand, chosen),
         *_scaling(demand, chosen, scaling),
@@ -41,10 +45,10 @@ def _unless_set(demand: Demand, part: str, name: str) -> object:
     return getattr(owner, name) if name in owner.model_fields_set else None
 
 
-def _target(demand: Demand) -> Iterator[_Row]:
+def _target(demand: Demand, can: Capabilities) -> Iterator[_Row]:
     args = demand.args
     if args.target.option == "auto":
-        yield None, "target.option", "kubernetes", "the cheapest option that can"
+        yield None, "target.option", can.option, "the cheapest option that can"
     cluster = args.target.kubernetes
     named = cluster.namespace if "namespace" in cluster.model_fields_set else None
     yield named, "target.kubernetes.namespace", cluster.namespace, "default"
@@ -61,8 +65,9 @@ def _hardware(demand: Demand, chosen: Solution) -> Iterator[_Row]:
     yield hardware.accelerators, "hardware.accelerators", offer.gpu.id, "the cheapest that meets the demands"
     if offer.instance_type is None:
         node = f"{found.gpus} x {offer.gpu.id}, {host.cpu:g} cores, {host.memory_request / GIB:.0f} GiB"
-        yield hardware.nodes, "hardware.nodes", node, "not given: the cluster is taken to have such nodes"
+        yield hardware.nodes, "hardware.nodes", node, f"not given: {_ONLY_SUCH_NODES}"
     else:
+        yield None, "hardware.nodes", f"of type {offer.instance_type}", f"not given: {_ONLY_SUCH_NODES}"
         yield hardware.instance_type, "hardware.instance_type", offer.instance_type, "the cheapest"
         region = offer.region if offer.region else "none"
         yield demand.args.target.region, "target.region", region, "the cheapest of the catalog"

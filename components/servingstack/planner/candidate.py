@@ -1,7 +1,7 @@
-"""One way to serve: a GPU, a split, a precision. Either it bears the traffic within every limit, or it says
+"""One way to serve: a GPU, a split, a precision. Either it serves the traffic within every limit, or it says
 at which stage it failed and why.
 
-Trap: nothing here may depend on the objectives except through what a replica bears. Otherwise a tighter
+Trap: nothing here may depend on the objectives except through what a replica can serve. Otherwise a tighter
 objective could make a plan cheaper, and then one of the two was wrong.
 """
 
@@ -33,8 +33,9 @@ from .memory import (
 from .performance import Speed, Wiring, speed
 from .precision import Served, served_on
 
-STAGES = ("precision", "memory", "host", "latency", "capacity", "cost")
-"""In the order in which a candidate can fail; a later one came further."""
+STAGES = ("precision", "memory", "host", "latency", "capacity", "cost", "price")
+"""In the order in which a candidate can fail; a later one came further. `price`: it may meet every
+demand, but costs more than another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Loss:
     stage: str
     reason: str
     path: str
-    """Field of the input that binds."""
+    """Field of the input that binds; empty at `price`, where none does."""
     excess: float = 0.0
     """How far from fitting, as a ratio; the nearest miss is the binding one."""
 
@@ -76,7 +77,7 @@ AnyReplica: TypeAlias = Replica | BatchReplica
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A layout with its batch and what it bears."""
+    """A layout with its batch and what it can serve."""
 
     layout: Layout
     replica: AnyReplica
@@ -103,17 +104,29 @@ def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> La
         return Loss("precision", served, "model.precision")
     if demand.batcher is not None:
         return _copies(demand, offer, tp, served)
+    kept, limits = demand.engine.kv_cache_dtype, demand.kind.limits
+    refusal = None if kept is None else limits.kv_cache_refusal(kept, offer.gpu.compute_capability)
+    if refusal is not None:
+        return Loss("precision", refusal, "engine.kv_cache_dtype")
+    return _split(demand, offer, (tp, pp), served)
+
+
+def _split(demand: Demand, offer: Offer, split: tuple[int, int], served: Served) -> Layout | Loss:
+    """One copy of the model, split over the GPUs."""
+    tp, pp = split
     share = _share(demand, offer, served, (tp, pp))
     foot = footprint(demand.model, offer.gpu, served, share)
     lost = _memory_loss(demand, foot, share)
     if lost is not None:
         return lost
     weights = share.weights
-    disk = 0 if on_volume(demand) else stored_bytes(demand)
+    disk = 0 if weights_on_volume(demand) else stored_bytes(demand)
     room = host(demand.args.hardware, Ranks(tp * pp, weights, demand.engine.load_format, disk))
+    if isinstance(room, Violation):
+        return Loss("host", str(room), room.path)
     lost = _host_loss(offer, tp * pp, room)
-    if lost is not None or isinstance(room, Violation):
-        return lost if lost is not None else Loss("host", "", "hardware")
+    if lost is not None:
+        return lost
     wiring = Wiring(tp, pp, weights, share.kv_bytes, offer.link_bytes_per_s, offer.interconnect)
     return Layout(
         offer=offer,
@@ -137,11 +150,14 @@ def _copies(demand: Demand, offer: Offer, gpus: int, served: Served) -> Layout |
     if refusal is not None:
         full = foot.weights + foot.fixed + foot.per_sequence
         return Loss("memory", refusal, "hardware.accelerators", full / foot.usable)
-    disk = 0 if on_volume(demand) else stored_bytes(demand) + batcher.other_bytes
+    on_volume = demand.args.model.source.startswith("pvc://")
+    disk = 0 if on_volume else stored_bytes(demand) + batcher.other_bytes
     room = host_of_batches(demand.args.hardware, batcher.processes, weights, (batcher.shared_memory, disk))
+    if isinstance(room, Violation):
+        return Loss("host", str(room), room.path)
     lost = _host_loss(offer, gpus, room)
-    if lost is not None or isinstance(room, Violation):
-        return lost if lost is not None else Loss("host", "", "hardware")
+    if lost is not None:
+        return lost
     return Layout(
         offer=offer,
         tp=1,
@@ -172,12 +188,12 @@ def _share(demand: Demand, offer: Offer, served: Served, split: tuple[int, int])
     step_tokens = roomy_step_tokens(demand.model, offer.gpu, served, share)
     if not engine.enable_chunked_prefill:  # then a step must hold a whole prompt
         step_tokens = max(step_tokens, demand.max_model_len)
+    if engine.max_num_seqs is not None:  # a step holds a token of each sequence (SchedulerConfig)
+        step_tokens = max(step_tokens, engine.max_num_seqs)
     return dataclasses.replace(share, step_tokens=step_tokens)
 
 
-def _host_loss(offer: Offer, gpus: int, room: Host | Violation) -> Loss | None:
-    if isinstance(room, Violation):
-        return Loss("host", str(room), room.path)
+def _host_loss(offer: Offer, gpus: int, room: Host) -> Loss | None:
     if offer.replicas_per_node(gpus, room.cpu, room.memory_request) >= 1:
         return None
     have_cpu = "unknown" if offer.cpu_per_node is None else f"{offer.cpu_per_node:.1f}"
@@ -195,10 +211,14 @@ def stored_bytes(demand: Demand) -> int:
     return round(catalog.weight_bytes(demand.model) * demand.weight_scale)
 
 
-def on_volume(demand: Demand) -> bool:
-    """Whether weights outlive a pod."""
-    storage = demand.args.target.kubernetes.weights_storage_class
-    return storage is not None or demand.args.model.source.startswith("pvc://")
+def cache_on_volume(demand: Demand) -> bool:
+    """Whether what the engine writes, compiled kernels among it, outlives a pod."""
+    return demand.args.target.kubernetes.weights_storage_class is not None
+
+
+def weights_on_volume(demand: Demand) -> bool:
+    """Whether weights outlive a pod: in that cache, or on a volume that is only read."""
+    return cache_on_volume(demand) or demand.args.model.source.startswith("pvc://")
 
 
 def _memory_path(demand: Demand, free: int) -> str:
@@ -236,34 +256,36 @@ def _memory_loss(demand: Demand, foot: Footprint, share: Share) -> Loss | None:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A layout with the largest batch that its memory and the engine allow, whatever the objectives."""
+    """A layout with the largest batch that its memory and the engine allow."""
 
     replica: AnyReplica
     limited_by: str
 
     @property
     def most(self) -> float:
-        """No objective lets a replica bear more."""
+        """No objective lets a replica serve more."""
         return SATURATION * self.replica.rate(self.replica.places)
 
 
 def opened(demand: Demand, found: Layout) -> Open | Loss:
-    """Fill the cache with sequences of the traffic's length."""
+    """Fill the cache with sequences of the traffic's length, if a single request keeps every limit."""
     if isinstance(found.speed, BatchSpeed):
         filled = dynamic.opened(demand, found.speed, found.foot, found.data)
         if isinstance(filled, str):
             return Loss("memory", filled, dynamic.of(demand).batch_path)
-        return Open(*filled)
+        lost = _unloaded_loss(filled[0], demand.limits)
+        return Open(*filled) if lost is None else lost
     tokens = demand.sequence_tokens
-    places, limited_by = found.foot.most_sequences(tokens, demand.max_model_len), "the KV cache"
+    most = found.foot.most_sequences(tokens, demand.max_model_len)
+    places, limited_by = most, "the KV cache"
     engine_limit = min(default_most_sequences(found.offer.gpu), found.step_tokens)
     if places >= engine_limit:
         places, limited_by = engine_limit, "the engine's own limit"
     pinned = demand.engine.max_num_seqs
     if pinned is not None:
-        if pinned > places and limited_by == "the KV cache":
-            reason = f"{pinned} sequences of {tokens} tokens do not fit the KV cache; {places} do"
-            return Loss("memory", reason, "engine.max_num_seqs", pinned / max(places, 1))
+        if pinned > most:
+            reason = f"{pinned} sequences of {tokens} tokens do not fit the KV cache; {most} do"
+            return Loss("memory", reason, "engine.max_num_seqs", pinned / max(most, 1))
         places, limited_by = pinned, "engine.max_num_seqs"
     if places < 1:
         reason = f"not one sequence of {tokens} tokens fits beside the weights"
@@ -271,20 +293,22 @@ def opened(demand: Demand, found: Layout) -> Open | Loss:
     replica = measurement.calibrated(
         demand, _replica(demand, found, found.speed, places), found.offer.gpu.id, found.gpus, found.served
     )
+    lost = _unloaded_loss(replica, demand.limits)
+    if lost is not None:
+        return lost
     known = measurement.room(replica)
     if known is not None and known < places and pinned is None:
         return Open(dataclasses.replace(replica, places=known), measurement.ROOM)
     return Open(replica, limited_by)
 
 
-def narrowed(demand: Demand, wide: Open) -> Open | Loss:
+def narrowed(demand: Demand, wide: Open) -> Open:
     """The largest batch that keeps every objective while it is full."""
     replica = wide.replica
-    lost = _unloaded_loss(replica, demand.limits)
-    if lost is not None or demand.engine.max_num_seqs is not None:
-        return wide if lost is None else lost
     if isinstance(replica, BatchReplica):
         return Open(*dynamic.narrowed(demand, replica, wide.limited_by))
+    if demand.engine.max_num_seqs is not None:
+        return wide
     smaller, path = _within_limits(replica, demand.limits)
     if smaller == replica.places:
         return wide
@@ -292,7 +316,7 @@ def narrowed(demand: Demand, wide: Open) -> Open | Loss:
 
 
 def fit(demand: Demand, found: Layout, batch: Open) -> Fit:
-    """What a replica with that batch bears."""
+    """What a replica with that batch can serve."""
     replica = batch.replica
     bears = capacity(replica, demand.limits)
     mean, peak = _rates(demand, bears)

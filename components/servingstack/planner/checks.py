@@ -24,8 +24,7 @@ def option_of(args: ServingStackArgs) -> Capabilities:
     return able[0]
 
 
-def _others(every: tuple[Capabilities, ...], names: list[str]) -> str:
-    del every
+def _others(names: list[str]) -> str:
     return f"Options that can: {', '.join(names)}." if names else "No option of this release can."
 
 
@@ -36,17 +35,17 @@ def _option_violations(
     if args.exposure not in can.exposures:
         names = [other.option for other in every if args.exposure in other.exposures]
         allowed = f"{', '.join(can.exposures)} for option {can.option}"
-        fix = f"{_others(every, names)} Put your own ingress before the Service."
+        fix = f"{_others(names)} Put your own ingress before the Service."
         found.append(Violation("exposure", args.exposure, allowed, fix))
     if args.hardware.spot != "never" and not can.spot:
         names = [other.option for other in every if other.spot]
         allowed = f"never for option {can.option}, which does not choose its nodes' capacity"
-        fix = f"{_others(every, names)} Give spot nodes a taint, and keep stacks with an SLO off them."
+        fix = f"{_others(names)} Give spot nodes a taint, and keep stacks with an SLO off them."
         found.append(Violation("hardware.spot", args.hardware.spot, allowed, fix))
     if args.scaling.scale_to_zero_after is not None and not can.scale_to_zero:
         names = [other.option for other in every if other.scale_to_zero]
         found.append(
-            Violation("scaling.scale_to_zero_after", "set", f"unset for {can.option}", _others(every, names))
+            Violation("scaling.scale_to_zero_after", "set", f"unset for {can.option}", _others(names))
         )
     timeout = args.request_timeout
     if can.longest_request_s is not None and timeout is not None:
@@ -57,9 +56,7 @@ def _option_violations(
                 for other in every
                 if other.longest_request_s is None or other.longest_request_s >= timeout.total_seconds()
             ]
-            found.append(
-                Violation("request_timeout", str(timeout), f"at most {longest}s", _others(every, names))
-            )
+            found.append(Violation("request_timeout", str(timeout), f"at most {longest}s", _others(names)))
     return found
 
 

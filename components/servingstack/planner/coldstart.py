@@ -1,7 +1,8 @@
 """How long a replica takes from nothing to ready, part by part.
 
 Trap: compiling and capturing graphs takes longer than reading the weights of a small model, and it is paid at
-every start unless the cache is on a volume.
+every start unless the cache is on a volume. A volume that only holds the weights does not help there: it is
+read-only, and the cache stays in the pod.
 """
 
 from __future__ import annotations
@@ -41,19 +42,22 @@ class Start:
     layers: int
     new_node: bool
     prepulled: bool
-    cached: bool
-    """Whether weights and compiled kernels lie on a volume."""
+    weights_on_volume: bool
+    """Whether weights outlive a pod."""
+    cache_on_volume: bool
+    """Whether compiled kernels do."""
 
 
 @cache
 def cold_start(start: Start) -> ColdStart:
     """Seconds, part by part."""
     new_image = start.new_node or not start.prepulled
-    download = 0.0 if start.cached else start.stored_bytes / HUB_BYTES_PER_S
-    boot, build = (CACHED_START_S, CACHED_COMPILE_S) if start.cached else (START_S, COMPILE_S)
+    download = 0.0 if start.weights_on_volume else start.stored_bytes / HUB_BYTES_PER_S
+    boot, build = (CACHED_START_S, CACHED_COMPILE_S) if start.cache_on_volume else (START_S, COMPILE_S)
     node = NODE_S if start.new_node else 0.0
     image = IMAGE_S if new_image else 0.0
-    weights = download + start.stored_bytes / (VOLUME_BYTES_PER_S if start.cached else DISK_BYTES_PER_S)
+    read = VOLUME_BYTES_PER_S if start.weights_on_volume else DISK_BYTES_PER_S
+    weights = download + start.stored_bytes / read
     engine = boot + build * start.layers / LAYERS + WARM_UP_S
     return ColdStart(
         node_s=round(node, 1),

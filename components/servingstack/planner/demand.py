@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from servingstack.args import NodeArgs, ServingStackArgs
+from servingstack.args import ServingStackArgs
 from servingstack.catalog import Model
 from servingstack.engines.batcher import Batcher
 from servingstack.engines.registry import ENGINES, Engine, Tuning, engine_of, tuning
@@ -67,7 +67,6 @@ class Demand:
     max_model_len: int
     request_timeout_s: int
     stream_timeout_s: int
-    nodes: tuple[NodeArgs, ...] | None
     assumed: tuple[Assumption, ...]
 
     @property
@@ -105,6 +104,7 @@ def resolve(args: ServingStackArgs) -> Demand:
     output = _output_tokens(args, task, notes)
     prompt = _input_tokens(args, model.max_context, kind, notes)
     cached = args.traffic.shared_prefix_tokens if engine.enable_prefix_caching else 0
+    _check_task(args, model.task, notes)
     request_s, stream_s = _timeouts(args, notes)
     length = model.max_context
     if kind.batcher is None:
@@ -130,7 +130,6 @@ def resolve(args: ServingStackArgs) -> Demand:
         max_model_len=length,
         request_timeout_s=request_s,
         stream_timeout_s=stream_s,
-        nodes=args.hardware.nodes,
         assumed=tuple(notes.assumed),
     )
 
@@ -160,6 +159,14 @@ def _input_tokens(args: ServingStackArgs, longest: int, kind: Engine, notes: _No
     if args.model.flops_per_request is None:
         notes.assume("traffic.input_tokens", tokens, "default mean length of a prompt")
     return tokens
+
+
+def _check_task(args: ServingStackArgs, task: str, notes: _Notes) -> None:
+    rate = args.traffic.output_tokens_per_second
+    if task != "generate" and rate is not None:
+        fix = "Give requests_per_second or concurrent_users."
+        allowed = f"left out for task {task}, which generates no tokens"
+        notes.violations.append(Violation("traffic.output_tokens_per_second", rate, allowed, fix))
 
 
 def _output_tokens(args: ServingStackArgs, task: str, notes: _Notes) -> int:
@@ -193,7 +200,7 @@ def _rates(args: ServingStackArgs, notes: _Notes) -> tuple[float, float, float |
             "traffic.peak_requests_per_second", f"{peak:.3g}" if mean else "2 x mean", "twice the mean"
         )
     elif peak < mean:
-        fix = "Raise the peak or lower output_tokens_per_second."
+        fix = "Raise the peak, or give a lower rate."
         notes.violations.append(
             Violation("traffic.peak_requests_per_second", peak, f"at least the mean, {mean:.3g}", fix)
         )
@@ -219,6 +226,10 @@ def _timeouts(args: ServingStackArgs, notes: _Notes) -> tuple[int, int]:
         notes.assume("stream_timeout", f"{stream_s}s", "ten times the request timeout, at least 10m")
     else:
         stream_s = max(1, round(stream.total_seconds()))
+    if stream_s < request_s:
+        allowed = f"at least request_timeout, {request_s}s"
+        fix = "Raise it, or give a shorter request_timeout."
+        notes.violations.append(Violation("stream_timeout", f"{stream_s}s", allowed, fix))
     return request_s, stream_s
 
 

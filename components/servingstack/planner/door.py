@@ -38,11 +38,10 @@ class Kept:
     hold_s: int | None
 
 
-def door_size(
-    *, proxies: int, replicas: int, surge: int, max_concurrent: int, max_queue: int, kept: Kept
-) -> DoorSize:
-    """One of `proxies`, before at most `replicas` and `surge` more, `max_concurrent` requests in each."""
-    slots = replicas + surge + LEAVING
+def door_size(*, proxies: int, replicas: int, max_concurrent: int, max_queue: int, kept: Kept) -> DoorSize:
+    """One of `proxies`, before at most `replicas` (a rollout's among them), `max_concurrent` requests in
+    each."""
+    slots = replicas + LEAVING
     flying = share(max_concurrent, proxies) * slots
     # In flight, queued, held, and as many that idle: beyond it the kernel's backlog would hide a queue.
     connections = 2 * (flying + 2 * share(max_queue, proxies)) + SPARE_CONNECTIONS

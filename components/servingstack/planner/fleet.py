@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from servingstack.plan import ColdStart
 from servingstack.targets import Capabilities
 
-from .candidate import Fit, Loss, on_volume, stored_bytes
+from .candidate import Fit, Layout, Loss, cache_on_volume, stored_bytes, weights_on_volume
 from .coldstart import Start, cold_start
 from .demand import Demand
 
@@ -51,12 +51,12 @@ def fleet(demand: Demand, found: Fit, can: Capabilities) -> Fleet | Loss:
     if scaling.max_replicas is not None and scaling.max_replicas < peak:
         return Loss(
             "capacity",
-            f"{scaling.max_replicas} replicas bear {scaling.max_replicas * rate:.2g} requests/s of the "
-            f"{found.peak_rps:.3g} at the peak; {peak} are needed",
+            f"max_replicas {scaling.max_replicas} serves {scaling.max_replicas * rate:.2g} requests/s of the "
+            f"{found.peak_rps:.3g} at the peak; {peak} replicas are needed",
             "scaling.max_replicas",
             peak / scaling.max_replicas,
         )
-    cold = start_of(demand, found)
+    cold = start_of(demand, found.layout)
     low = _lowest(demand, found, mean, cold)
     if scaling.max_replicas is not None and low > scaling.max_replicas:
         if demand.args.warm != "auto":
@@ -71,7 +71,7 @@ def fleet(demand: Demand, found: Fit, can: Capabilities) -> Fleet | Loss:
     if hold is not None and hold > can.longest_hold_s:
         return Loss(
             "capacity",
-            f"scale to zero holds requests for a cold start of {hold} s; the path bears "
+            f"scale to zero holds requests for a cold start of {hold} s; the path allows "
             f"{can.longest_hold_s} s",
             "scaling.scale_to_zero_after",
             hold / can.longest_hold_s,
@@ -98,17 +98,19 @@ def _within_hardware(
         (offer.nodes * per_node if offer.nodes is not None else None, "hardware.nodes"),
         (hardware.max_gpus // gpus if hardware.max_gpus is not None else None, "hardware.max_gpus"),
     ]
+    high = demand.args.scaling.max_replicas
+    asked = needed if high is None else max(needed, high)
     for most, path in limits:
-        if most is not None and needed + counts.surge > most:
+        if most is not None and asked + counts.surge > most:
             extra = " and one for a rollout" if counts.surge else ""
+            why = "scaling.max_replicas" if asked > needed else "the traffic"
             return Loss(
                 "capacity",
-                f"{needed} replica{'s' * (needed > 1)} of {gpus} x {offer.gpu.id}{extra} are needed; "
-                f"{path} allows {most}",
+                f"{why} asks for {asked} replica{'s' * (asked > 1)} of {gpus} x {offer.gpu.id}{extra}; "
+                f"{path} allows {most} in all",
                 path,
-                (needed + counts.surge) / max(most, 0.5),
+                (asked + counts.surge) / max(most, 0.5),
             )
-    high = demand.args.scaling.max_replicas
     if high is None:
         high = max(needed, counts.peak + 1, math.ceil(MARGIN * counts.peak))
         high = min([high, *(most - counts.surge for most, _ in limits if most is not None)])
@@ -149,15 +151,16 @@ def _within_hardware(
     )
 
 
-def start_of(demand: Demand, found: Fit) -> ColdStart:
+def start_of(demand: Demand, found: Layout) -> ColdStart:
     """The cold start of one replica: the weights as they are stored, not as they are served."""
     return cold_start(
         Start(
             stored_bytes=stored_bytes(demand),
             layers=0 if demand.batcher is not None else demand.model.layers,  # only these are compiled
-            new_node=found.layout.offer.scale_from_zero,
+            new_node=found.offer.scale_from_zero,
             prepulled=demand.args.target.kubernetes.prepull_images,
-            cached=on_volume(demand),
+            weights_on_volume=weights_on_volume(demand),
+            cache_on_volume=cache_on_volume(demand),
         )
     )
 
@@ -166,10 +169,18 @@ def _waits(demand: Demand) -> bool:
     return demand.args.traffic.kind == "online"
 
 
-def ramped_rps(demand: Demand, found: Fit, cold: ColdStart) -> float:
+def ramped_rps(demand: Demand, mean: float, peak: float, cold: ColdStart) -> float:
     """The rate to which the traffic can rise while a replica starts."""
-    growth = (found.peak_rps - found.mean_rps) / demand.ramp_s
-    return min(found.peak_rps, found.mean_rps + growth * cold.total_s)
+    growth = (peak - mean) / demand.ramp_s
+    return min(peak, mean + growth * cold.total_s)
+
+
+def kept_rps(demand: Demand, found: Layout) -> float:
+    """The rate that the replicas kept at all times serve at least; the mean, or what a ramp makes of it."""
+    mean, peak = demand.mean_rps, demand.peak_rps
+    if demand.args.scaling.min_replicas is not None or demand.args.warm != "auto" or not _waits(demand):
+        return mean
+    return max(mean, ramped_rps(demand, mean, peak, start_of(demand, found)))
 
 
 def _lowest(demand: Demand, found: Fit, mean: int, cold: ColdStart) -> int:
@@ -181,7 +192,8 @@ def _lowest(demand: Demand, found: Fit, mean: int, cold: ColdStart) -> int:
         return mean + warm
     if not _waits(demand):
         return mean
-    return max(mean, math.ceil(ramped_rps(demand, found, cold) / found.bears.rate - 1e-9))
+    reached = ramped_rps(demand, found.mean_rps, found.peak_rps, cold)
+    return max(mean, math.ceil(reached / found.bears.rate - 1e-9))
 
 
 def _surge(demand: Demand, low: int) -> int:

@@ -9,6 +9,7 @@ whole machines; nodes that exist already, and reference prices, by the share tha
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -20,6 +21,7 @@ from servingstack.errors import InvalidInput, Violation
 # What a cloud's machine leaves to pods: the system and daemons take a tenth of the cores and half a core, and
 # 15 % of the memory (kube-reserved of EKS, GKE and AKS lies below both for machines with GPUs).
 CPU_SHARE, CPU_OFF, MEMORY_SHARE = 0.9, 0.5, 0.85
+CLOUDS = ("aws", "gcp", "azure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +102,44 @@ def _violations(args: ServingStackArgs) -> list[Violation]:
         except ValueError as error:
             allowed, _, fix = str(error).partition(" | ")
             found.append(Violation(f"hardware.nodes[{index}].form", node.form, allowed, fix))
-    for name, price in (hardware.prices or {}).items():
-        if price < 0:
-            found.append(Violation(f"hardware.prices.{name}", price, "0 or more", "Correct the price."))
+    found += _ambiguous_nodes(hardware.nodes or ())
+    for name in hardware.prices or {}:
         if _price_key(name) is None:
             allowed = "an instance type or a GPU id of the catalog"
             found.append(Violation(f"hardware.prices.{name}", name, allowed, "Correct the name."))
-    cloud = args.target.cloud
-    if cloud not in (None, "auto") and args.target.region is not None:
-        known = catalog.regions(cloud)
-        if args.target.region not in known:
-            fix = "Correct it, or leave it out for the cheapest."
-            found.append(Violation("target.region", args.target.region, f"one of {', '.join(known)}", fix))
-    return found
+    return [*found, *_region_violations(args)]
+
+
+def _ambiguous_nodes(nodes: tuple[NodeArgs, ...]) -> Iterator[Violation]:
+    """Pods ask for "a GPU": where the cluster has two kinds, only labels keep a plan for one off the
+    other."""
+    for index, node in enumerate(nodes):
+        own = dict(node.selector or {}).items()
+        kind = (node.accelerator, node.form)
+        others = [other for other in nodes if (other.accelerator, other.form) != kind]
+        both = next((other for other in others if own <= dict(other.selector or {}).items()), None)
+        if both is not None:
+            yield Violation(
+                f"hardware.nodes[{index}].selector",
+                dict(own) if own else None,
+                f"labels of the nodes with {node.accelerator} that those with {both.accelerator} lack",
+                "Name one, such as nvidia.com/gpu.product of NVIDIA's GPU feature discovery, "
+                "cloud.google.com/gke-accelerator, or the node pool's.",
+            )
+
+
+def _region_violations(args: ServingStackArgs) -> Iterator[Violation]:
+    cloud, region = args.target.cloud, args.target.region
+    if region is None:
+        return
+    if cloud is None and args.hardware.instance_type is None:
+        fix = "Name the cloud, or `auto`; or leave the region out."
+        yield Violation("target.region", region, "left out without target.cloud: it only tells a price", fix)
+        return
+    known = {name for each in CLOUDS if cloud in (None, "auto", each) for name in catalog.regions(each)}
+    if region not in known:
+        fix = "Correct it, or leave it out for the cheapest."
+        yield Violation("target.region", region, f"one of {', '.join(sorted(known))}", fix)
 
 
 def _price_key(name: str) -> str | None:

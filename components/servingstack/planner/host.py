@@ -99,8 +99,10 @@ class _Needs:
 
 def _host(hardware: HardwareArgs, needs: _Needs) -> Host | Violation:
     needed = needs.memory
-    request = _rounded(needed) if hardware.memory_request is None else hardware.memory_request
-    limit = request if hardware.memory_limit is None else hardware.memory_limit
+    request, limit = hardware.memory_request, hardware.memory_limit
+    if request is None:
+        request = _rounded(needed) if limit is None else min(_rounded(needed), limit)
+    limit = request if limit is None else limit
     for name, value in (("memory_request", request), ("memory_limit", limit)):
         if value < needed:
             gib = math.ceil(needed / GIB)

@@ -1,4 +1,4 @@
-"""A replica under load: what its users see at a given number of requests in flight, and how many it can bear.
+"""A replica under load: what its users see with so many requests in flight, and how many it can serve.
 
 The load is described by the mean number of sequences in the batch, since everything rises with it: step time,
 throughput, waiting. That makes each search here a bisection.
@@ -125,7 +125,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What one replica bears."""
+    """What one replica can serve."""
 
     rate: float
     in_flight: float
@@ -157,7 +157,7 @@ class Bears(Protocol):
 
 
 def capacity(replica: Bears, limits: tuple[Limit, ...]) -> Capacity:
-    """The most a replica bears while it keeps every limit and stays below saturation."""
+    """The most a replica serves while it keeps every limit and stays below saturation."""
     most = replica.rate(replica.places)
     planned = SATURATION * most
     best = bisect(lambda busy: replica.rate(busy) <= planned, 0.0, float(replica.places))

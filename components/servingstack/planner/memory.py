@@ -17,7 +17,8 @@ from servingstack.plan import MemoryBar
 from .precision import Served
 
 GPU_MEMORY_UTILIZATION = 0.90
-"""vLLM's own default up to 0.30 (its CacheConfig); handed to the engine, never left to it."""
+"""A little below vLLM's own 0.92 (data/vllm-0.30.0.flags.json): what other processes of the node take is not
+known. Handed to the engine, never left to it."""
 CONTEXT_BYTES = round(0.6 * GIB)
 """CUDA context and libraries: KAITO's estimator counts 0.6 GiB of non-torch memory."""
 GRAPH_BYTES = round(0.5 * GIB)

@@ -35,7 +35,7 @@ LARGEST_QUEUE = 4096
 KiB on both sides."""
 
 
-def scaling(demand: Demand, chosen: Solution, can: Capabilities) -> Scaling:
+def scaling(demand: Demand, chosen: Solution, can: Capabilities, limits: Timeouts) -> Scaling:
     """Replica counts, the threshold and its arithmetic, and how fast they may change."""
     fleet, args = chosen.fleet, demand.args.scaling
     threshold, arithmetic = threshold_of(demand, chosen)
@@ -59,7 +59,7 @@ def scaling(demand: Demand, chosen: Solution, can: Capabilities) -> Scaling:
         scale_in_delay_s=min(LONGEST_SCALE_IN_S, max(SCALE_IN_S, cold))
         if delay is None
         else round(delay.total_seconds()),
-        scale_in_period_s=timeouts(demand, chosen, can).grace_s,
+        scale_in_period_s=limits.grace_s,
         scale_to_zero_after_s=None if zero is None else round(zero.total_seconds()),
         hold_s=fleet.hold_s,
         cold_start=fleet.cold,
@@ -118,11 +118,9 @@ def queue_s(demand: Demand, chosen: Solution) -> int:
     return max(1, math.floor(min(left, demand.request_timeout_s / 2)))
 
 
-def rollout(demand: Demand, chosen: Solution, can: Capabilities) -> Rollout:
+def rollout(chosen: Solution, limits: Timeouts) -> Rollout:
     """Replicas are replaced one by one: by one more where there is only one, else by one less."""
-    surge = chosen.fleet.surge
-    limits = timeouts(demand, chosen, can)
-    cold = chosen.fleet.cold
+    surge, cold = chosen.fleet.surge, chosen.fleet.cold
     before = STARTUP_FACTOR * (cold.node_s + cold.image_s)
     return Rollout(
         strategy="rolling",
@@ -132,23 +130,23 @@ def rollout(demand: Demand, chosen: Solution, can: Capabilities) -> Rollout:
     )
 
 
-def front_door(demand: Demand, chosen: Solution, can: Capabilities) -> FrontDoor | None:
+def front_door(
+    demand: Demand, chosen: Solution, can: Capabilities, scaled: Scaling, limits: Timeouts
+) -> FrontDoor | None:
     """The proxy before the replicas, where the option needs one."""
     if can.door is None:
         return None
-    threshold, _ = threshold_of(demand, chosen)
     bears, fleet, secret = chosen.fit.bears, chosen.fleet, demand.args.api_key_secret
-    waiting = fleet.high * bears.rate * queue_s(demand, chosen)
+    waiting = fleet.high * bears.rate * limits.queue_s
     held = bears.rate * fleet.hold_s if fleet.hold_s is not None else 0.0
     # The engine's own queue is what scaling sees first, so it must be able to reach the threshold.
-    concurrent = chosen.fit.replica.places + max(threshold, math.ceil(chosen.fit.replica.places * 0.1))
+    places = chosen.fit.replica.places
+    concurrent = places + max(int(scaled.threshold), math.ceil(places * 0.1))
     queue = max(MIN_QUEUE, math.ceil(max(waiting, held)))
     queue = queue if demand.batcher is None else min(queue, LARGEST_QUEUE)
-    limits = timeouts(demand, chosen, can)
     size = door_size(
         proxies=can.door.replicas,
-        replicas=fleet.high,
-        surge=fleet.surge,
+        replicas=fleet.high + fleet.surge,
         max_concurrent=concurrent,
         max_queue=queue,
         kept=Kept(limits.drain_s, limits.request_s, fleet.hold_s),
@@ -172,9 +170,9 @@ def front_door(demand: Demand, chosen: Solution, can: Capabilities) -> FrontDoor
 def ramp_text(demand: Demand, chosen: Solution) -> str:
     """How the warm replicas were computed."""
     fit, fleet = chosen.fit, chosen.fleet
-    reached = ramped_rps(demand, fit, fleet.cold)
+    reached = ramped_rps(demand, fit.mean_rps, fit.peak_rps, fleet.cold)
     return (
         f"within a cold start of {fleet.cold.total_s:.0f} s the ramp takes the rate from "
         f"{fit.mean_rps:.3g} to "
-        f"{reached:.3g} requests/s; a replica bears {fit.bears.rate:.3g}"
+        f"{reached:.3g} requests/s; a replica serves {fit.bears.rate:.3g}"
     )

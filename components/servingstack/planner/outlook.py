@@ -50,7 +50,7 @@ def cost(demand: Demand, chosen: Solution) -> Cost:
     fit, fleet, offer = chosen.fit, chosen.fleet, chosen.fit.layout.offer
     gpus = fit.layout.gpus
     without = offer.hourly(max(fleet.low - fleet.warm, 0), gpus, fleet.per_node)
-    tokens = fit.mean_rps * demand.output_tokens * 3600 / 1e6
+    tokens = fit.mean_rps * demand.output_tokens * 3600 / 1e6 if demand.task == "generate" else None
     return Cost(
         hourly_usd=round(fleet.hourly_usd, 4),
         peak_hourly_usd=round(fleet.peak_usd, 4),
@@ -59,7 +59,7 @@ def cost(demand: Demand, chosen: Solution) -> Cost:
         per_gpu_hour_usd=round(offer.usd_per_gpu, 4),
         machine_hourly_usd=round(offer.gpus_per_node * offer.usd_per_gpu, 4) if offer.whole_nodes else None,
         replicas_per_machine=fleet.per_node if offer.whole_nodes else 1,
-        per_million_output_tokens_usd=round(fleet.steady_usd / tokens, 4),
+        per_million_output_tokens_usd=None if tokens is None else round(fleet.steady_usd / tokens, 4),
         basis=offer.basis,
         price_date=offer.price_date,
         price_source=offer.price_source,
@@ -145,8 +145,8 @@ def _alternative(item: Considered, best: Solution, option: str) -> Alternative:
 
 def _unsolved(loss: Loss, best: Solution) -> str:
     """A candidate that was not looked at further is compared with the choice, not with the best so far."""
-    dearer = loss.path == "cost"
-    return f"{loss.reason} against ${best.fleet.steady_usd:.2f}/h" if dearer else loss.reason
+    priced = loss.stage == "price"
+    return f"{loss.reason} against ${best.fleet.steady_usd:.2f}/h" if priced else loss.reason
 
 
 def _why(lost: Solution, best: Solution) -> str:

@@ -24,6 +24,8 @@ def tp_refusal(model: Model, tp: int, precision: str) -> str | None:
     if precision == "mxfp4":  # vLLM pads each shard to whole blocks (model_executor/models/gpt_oss.py)
         return None
     group = model.group_size if precision == model.precision and model.group_size else 1
+    # Also over one GPU: gate and up are one matrix, whose first half must be whole blocks (vLLM 0.30
+    # quantization/utils/fp8_utils.py, validate_fp8_block_shape), and AWQ checks the unsplit width too.
     for name, width in (("feed-forward", model.intermediate), ("expert", model.moe_intermediate)):
         if width and (width % tp or (width // tp) % group):
             unit = f" in groups of {group}" if group > 1 else ""

@@ -61,7 +61,6 @@ CORRECTIONS: dict[str, Correction] = {
     "l4": Correction(1.15, False, f"{_ACCELMARK}: 13 % slower"),
     "l40s": Correction(1.12, False, "TensorRT-LLM 0.6 tables: 12 % slower"),
     "t4": Correction(1.4, False, f"{_ACCELMARK}: 30 % slower"),
-    "v100": Correction(1.5, False, f"{_ACCELMARK}: 35 % slower"),
     "a10": Correction(1.4, False, "KAITO: 29 % slower"),
     "a10g": Correction(1.4, False, "taken from the A10, which has the same memory"),
 }

@@ -16,7 +16,6 @@ from servingstack.errors import Infeasible, InvalidInput, Nearest
 from servingstack.targets import Capabilities
 from servingstack.units import format_duration
 
-from .candidate import Loss
 from .demand import resolve
 from .precision import siblings
 from .search import Outcome, Solution, search
@@ -34,9 +33,7 @@ def refuse(args: ServingStackArgs, outcome: Outcome, can: Capabilities) -> Infea
         key=lambda item: (not item.change.startswith(loss.path), not item.change.startswith("engine."))
     )
     considered = dict.fromkeys(
-        f"{item.label}: {item.outcome.reason}"
-        for item in outcome.considered
-        if isinstance(item.outcome, Loss)
+        f"{item.label}: {lost.reason}" for item, lost in outcome.nearest_first(loss.path)
     )
     binding = f"{loss.path}: {nearest_miss.label}: {loss.reason}"
     return Infeasible(binding, found[:MOST], tuple(considered)[:12])
@@ -102,7 +99,8 @@ def _hardware(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
         found = _solve(_with(args, "hardware", max_gpus=None), can)
         if found is not None:
             fleet = found.fleet
-            gpus = (max(fleet.peak, fleet.low) + fleet.surge) * found.fit.layout.gpus
+            asked = 0 if args.scaling.max_replicas is None else args.scaling.max_replicas
+            gpus = (max(fleet.peak, fleet.low, asked) + fleet.surge) * found.fit.layout.gpus
             yield Nearest(f"hardware.max_gpus: {gpus}", _cost(found))
     if hardware.max_hourly_cost is not None:
         found = _solve(_with(args, "hardware", max_hourly_cost=None), can)
@@ -172,7 +170,7 @@ def _pins(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
     """Decisions that the user fixed, set free one at a time."""
     fixed: list[tuple[str, str]] = [
         *(("engine", name) for name in ("tensor_parallel_size", "pipeline_parallel_size", "max_num_seqs")),
-        ("engine", "max_num_batched_tokens"),
+        *(("engine", name) for name in ("max_num_batched_tokens", "kv_cache_dtype")),
         ("hardware", "gpus_per_replica"),
         ("scaling", "max_replicas"),
     ]

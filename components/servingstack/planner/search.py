@@ -19,7 +19,7 @@ from servingstack.targets import Capabilities
 
 from .candidate import STAGES, Fit, Layout, Loss, Open, fit, layout, narrowed, opened
 from .demand import Demand
-from .fleet import Fleet, fleet
+from .fleet import Fleet, fleet, kept_rps
 from .hardware import Offer, offers
 from .parallelism import Pins, legal_tp, pipelines, splits, tp_refusal, uneven
 from .precision import fallback, requested
@@ -72,8 +72,18 @@ class Outcome:
 
     def binding(self) -> tuple[Considered, Loss]:
         """The candidate that came furthest and its loss; among equals the nearest miss."""
-        lost = [(item, item.outcome) for item in self.considered if isinstance(item.outcome, Loss)]
-        return min(lost, key=lambda pair: (-STAGES.index(pair[1].stage), pair[1].excess))
+        return min(self._lost(), key=lambda pair: _distance(pair[1]))
+
+    def nearest_first(self, path: str) -> list[tuple[Considered, Loss]]:
+        """Everything that failed: at that field of the input first, and among them the nearest miss."""
+        return sorted(self._lost(), key=lambda pair: (pair[1].path != path, _distance(pair[1])))
+
+    def _lost(self) -> list[tuple[Considered, Loss]]:
+        return [(item, item.outcome) for item in self.considered if isinstance(item.outcome, Loss)]
+
+
+def _distance(lost: Loss) -> tuple[int, float]:
+    return -STAGES.index(lost.stage), lost.excess
 
 
 def search(demand: Demand, can: Capabilities) -> Outcome:
@@ -144,6 +154,8 @@ def _check_pins(demand: Demand, precision: str, available: tuple[Offer, ...]) ->
     pins, model = pins_of(demand), demand.model
     largest = max(offer.gpus_per_node for offer in available)
     legal = legal_tp(model, precision, largest)
+    if not legal:
+        raise InvalidInput([_unsplittable(model, precision)])
     allowed = f"one of {', '.join(map(str, legal))} for {model.id}"
     fix = f"Use {legal[-1]}, the largest that fits a node, or fewer; more replicas use the other GPUs."
     wrong: list[Violation] = []
@@ -158,12 +170,22 @@ def _check_pins(demand: Demand, precision: str, available: tuple[Offer, ...]) ->
         raise InvalidInput(wrong)
 
 
+def _unsplittable(model: Model, precision: str) -> Violation:
+    """No size at all is legal, not even one GPU: the engine does not load such weights."""
+    reason = tp_refusal(model, 1, precision)
+    fix = "Use a repository at another precision, or correct model.config."
+    return Violation("model.id", model.id, f"weights that the engine can load ({reason})", fix)
+
+
 def _gpu_violations(pins: Pins, gpus: int, model: Model, precision: str, allowed: str) -> Iterator[Violation]:
     path = "hardware.gpus_per_replica"
-    if pins.tp is not None and gpus != pins.tp * (pins.pp or gpus // pins.tp):
+    stages = pins.pp
+    if stages is None and pins.tp is not None:
+        stages = max(1, gpus // pins.tp)
+    if pins.tp is not None and stages is not None and gpus != pins.tp * stages:
         product = "tensor_parallel_size x pipeline_parallel_size"
         fix = "Set it to that, or leave it out."
-        shown = pins.tp * (1 if pins.pp is None else pins.pp)
+        shown = pins.tp * stages
         yield Violation(path, gpus, f"{product} = {shown}", fix)
     elif not splits(model, precision, gpus, pins):
         yield Violation(path, gpus, allowed, "Use one of these; more replicas use the other GPUs.")
@@ -187,7 +209,7 @@ class _Memory:
 
     def __init__(self) -> None:
         self.opened: dict[_Key, Open | Loss] = {}
-        self.narrowed: dict[_Key, Open | Loss] = {}
+        self.narrowed: dict[_Key, Open] = {}
         self.fitted: dict[_Key, Fit] = {}
 
 
@@ -227,13 +249,13 @@ def _open(demand: Demand, found: Layout | Loss, memory: _Memory) -> _Open | Loss
 
 
 def _floored(demand: Demand, found: Layout, batch: Open) -> _Open:
-    """No plan has fewer replicas than the mean traffic takes at the highest rate there can be."""
+    """No plan keeps fewer replicas than its traffic takes at the highest rate that there can be."""
     given = demand.args.scaling.min_replicas
     least = max(1, 1 if given is None else given)
     if demand.in_flight is not None:
         needed = demand.in_flight / batch.replica.places
     else:
-        needed = demand.mean_rps / batch.most
+        needed = kept_rps(demand, found) / batch.most
     least = max(least, math.ceil(needed - 1e-9))
     per_node = max(1, found.offer.gpus_per_node // found.gpus)
     return _Open(found, batch, least, found.offer.hourly(least, found.gpus, per_node))
@@ -248,8 +270,6 @@ def _solve(
     batch = memory.narrowed.get(key)
     if batch is None:
         batch = memory.narrowed[key] = narrowed(demand, entry.batch)
-    if isinstance(batch, Loss):
-        return batch
     closer = _floored(demand, entry.layout, batch)
     if best is not None and closer.floor > best.fleet.steady_usd + 1e-9:
         return _dearer(closer, best)
@@ -264,12 +284,4 @@ def _solve(
 def _dearer(entry: _Open, best: Solution) -> Loss:
     count = f"{entry.replicas} replica{'s' * (entry.replicas > 1)}"
     reason = f"at least {count}, ${entry.floor:.2f}/h"
-    return Loss("cost", reason, "cost", entry.floor / best.fleet.steady_usd)
-
-
-def every_layout(demand: Demand) -> Iterator[Layout]:
-    """All candidates that fit, for tests that look for a cheaper one."""
-    precision = requested(demand.model, demand.args.model.precision)
-    for *_, found in _layouts(demand, offers(demand.args), precision):
-        if isinstance(found, Layout):
-            yield found
+    return Loss("price", reason, "", entry.floor / best.fleet.steady_usd)

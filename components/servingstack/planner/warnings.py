@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from servingstack.plan import Expected, PlanWarning, Scaling
+from servingstack.plan import OBJECTIVE_DAYS, Expected, PlanWarning, Scaling
 from servingstack.targets import Capabilities
 
 from . import measurement
@@ -18,7 +18,7 @@ IDLE = 0.10
 """Busy for less than this at the mean: a smaller GPU or a shared one would do."""
 CHEAPER = 0.7
 """Share of the price below which another GPU is worth a word."""
-MONTH_S = 30 * 24 * 3600.0
+WINDOW_S = OBJECTIVE_DAYS * 24 * 3600.0
 TIGHT = 1.5
 """Fewer than so many sequences of the longest length in the cache."""
 
@@ -136,7 +136,7 @@ def _objectives(demand: Demand, expected: Expected) -> Iterator[PlanWarning]:
 
 def _starts(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
     cold, slo = scaling.cold_start.total_s, demand.args.slo
-    budget = (1 - slo.availability / 100) * MONTH_S
+    budget = (1 - slo.availability / 100) * WINDOW_S
     online = demand.args.traffic.kind == "online"
     asked = [limit for limit in demand.limits if limit.path.startswith("slo.")]
     if scaling.min_replicas == 0 and online and asked:
@@ -152,8 +152,7 @@ def _starts(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
             "cold-start-breaks-availability",
             "slo.availability",
             f"One lost replica takes {cold:.0f} s to replace; {slo.availability:g} % leaves {budget:.0f} "
-            f"s in 30 "
-            "days. Set scaling.min_replicas to 2.",
+            f"s in {OBJECTIVE_DAYS} days. Set scaling.min_replicas to 2.",
         )
     if online and 0 < scaling.min_replicas < scaling.mean_replicas:
         yield _warn(

@@ -16,11 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from servingstack.plan import RecordingRule
+from servingstack.plan import OBJECTIVE_DAYS, RecordingRule
 
 WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
 """Ranges over which the error ratio is recorded, apart from the whole period."""
-PERIOD_DAYS = 30
 
 # sloth internal/alert/windows/google-30d.yaml. Factor: share of the budget x 30 days / long window.
 BURN_RATES: dict[Literal["page", "ticket"], tuple[tuple[str, str, str], tuple[str, str, str]]] = {
@@ -75,7 +74,7 @@ def ratio_metric(window: str) -> str:
 
 def recording_rules(level: ServiceLevel) -> tuple[RecordingRule, ...]:
     """Error ratios per window, then the objective, budget and burn as series."""
-    period, selector, objective = f"{PERIOD_DAYS}d", level.selector, level.percent / 100
+    period, selector, objective = f"{OBJECTIVE_DAYS}d", level.selector, level.percent / 100
     ratios = [
         RecordingRule(
             record=ratio_metric(window),
@@ -95,7 +94,7 @@ def recording_rules(level: ServiceLevel) -> tuple[RecordingRule, ...]:
     meta = {
         "slo:objective:ratio": f"vector({objective!r})",
         "slo:error_budget:ratio": f"vector(1-{objective!r})",
-        "slo:time_period:days": f"vector({PERIOD_DAYS})",
+        "slo:time_period:days": f"vector({OBJECTIVE_DAYS})",
         "slo:current_burn_rate:ratio": short + over_budget,
         "slo:period_burn_rate:ratio": ratio_metric(period) + selector + over_budget,
         "slo:period_error_budget_remaining:ratio": f"1 - slo:period_burn_rate:ratio{selector}",

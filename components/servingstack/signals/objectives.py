@@ -19,7 +19,7 @@ from servingstack.args import latency_objectives
 from servingstack.engines.signal import Counts
 from servingstack.errors import InvalidInput, Violation
 from servingstack.plan import Monitoring, Objective, PlanWarning
-from servingstack.signals.burn_rates import PERIOD_DAYS, ServiceLevel
+from servingstack.signals.burn_rates import ServiceLevel
 from servingstack.signals.scope import BACKEND, BACKEND_RESPONSES
 from servingstack.signals.stack import Stack
 from servingstack.units import format_duration
@@ -46,7 +46,6 @@ def objectives(stack: Stack) -> tuple[Objective, ...]:
                 percent=float(percentile.removeprefix("p")),
                 threshold_ms=asked.total_seconds() * 1000,
                 histogram_edge_s=edge,
-                window_days=PERIOD_DAYS,
             )
         )
     if violations:

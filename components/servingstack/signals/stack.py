@@ -6,7 +6,6 @@ metric are asked for.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from servingstack.args import ServingStackArgs
@@ -35,8 +34,7 @@ class Stack:
     @property
     def engine_version(self) -> str | None:
         """The engine's release, or None where the image is of an unknown one."""
-        version = self.architecture.engine_version
-        return version if re.match(r"\d+\.\d+", version) else None
+        return self.architecture.engine_version
 
     @property
     def generates(self) -> bool:

@@ -27,14 +27,11 @@ class Capabilities:
     option: str
     exposures: tuple[str, ...]
     """Who can be let in."""
-    tasks: tuple[str, ...]
     spot: bool
     """Whether interruptible capacity can be asked for."""
     scale_to_zero: bool
     longest_hold_s: int
     """How long a request may be held while a replica starts."""
-    multi_node: bool
-    """Whether one replica can span nodes."""
     queue_metric: str
     """Signal that scaling follows, `queue_depth` or the nearest that the option has."""
     timeout_enforced_by: str

@@ -12,7 +12,6 @@ from servingstack.plan import FrontDoor, ServingPlan
 from servingstack.targets.kubernetes import front_door, parts
 from servingstack.targets.kubernetes.parts import Body, Manifest, manifest
 
-
 PRESTOP_S = 5
 """Until every node has taken a stopping door out of the Service; it still answers in this time."""
 STARTUP_S = 5
