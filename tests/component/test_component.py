@@ -364,7 +364,10 @@ def test_a_lock_of_an_older_release_is_deployed_and_says_where_a_fresh_plan_woul
 
 def test_a_lock_with_what_this_release_does_not_know_is_refused() -> None:
     content = json.loads(lock.dumps(_locked()))
-    content["stacks"]["chat"]["plan"]["from_the_future"] = 1
+    entry = content["stacks"]["chat"]
+    entry["plan"]["from_the_future"] = 1
+    entry["plan_hash"] = lock.content_hash(entry["plan"])
+    entry["plan_hash"] = lock.content_hash(entry["plan"])
     with pytest.raises(pulumi.RunError, match="from_the_future"):
         _run(lock=content)
 

@@ -83,6 +83,7 @@ def prices(cloud: str | None = None, instance_type: str | None = None) -> tuple[
     )
 
 
+@cache
 def regions(cloud: str) -> tuple[str, ...]:
     """The regions of a cloud for which any price is known, sorted."""
     return tuple(sorted({region for row_cloud, _, region in _price_rows() if row_cloud == cloud}))

@@ -120,7 +120,7 @@ def _split(demand: Demand, offer: Offer, split: tuple[int, int], served: Served)
     if lost is not None:
         return lost
     weights = share.weights
-    disk = 0 if weights_on_volume(demand) else stored_bytes(demand)
+    disk = 0 if weights_on_volume(demand) else demand.stored_bytes
     room = host(demand.args.hardware, Ranks(tp * pp, weights, demand.engine.load_format, disk))
     if isinstance(room, Violation):
         return Loss("host", str(room), room.path)
@@ -151,7 +151,7 @@ def _copies(demand: Demand, offer: Offer, gpus: int, served: Served) -> Layout |
         full = foot.weights + foot.fixed + foot.per_sequence
         return Loss("memory", refusal, "hardware.accelerators", full / foot.usable)
     on_volume = demand.args.model.source.startswith("pvc://")
-    disk = 0 if on_volume else stored_bytes(demand) + batcher.other_bytes
+    disk = 0 if on_volume else demand.stored_bytes + batcher.other_bytes
     room = host_of_batches(demand.args.hardware, batcher.processes, weights, (batcher.shared_memory, disk))
     if isinstance(room, Violation):
         return Loss("host", str(room), room.path)
@@ -204,11 +204,6 @@ def _host_loss(offer: Offer, gpus: int, room: Host) -> Loss | None:
         f"{offer.label} has {have_cpu} cores and {have_memory:.0f} GiB for pods",
         "hardware.nodes",
     )
-
-
-def stored_bytes(demand: Demand) -> int:
-    """Size of the repository: at the precision it holds, whatever is served."""
-    return round(catalog.weight_bytes(demand.model) * demand.weight_scale)
 
 
 def cache_on_volume(demand: Demand) -> bool:
@@ -270,11 +265,7 @@ class Open:
 def opened(demand: Demand, found: Layout) -> Open | Loss:
     """Fill the cache with sequences of the traffic's length, if a single request keeps every limit."""
     if isinstance(found.speed, BatchSpeed):
-        filled = dynamic.opened(demand, found.speed, found.foot, found.data)
-        if isinstance(filled, str):
-            return Loss("memory", filled, dynamic.of(demand).batch_path)
-        lost = _unloaded_loss(filled[0], demand.limits)
-        return Open(*filled) if lost is None else lost
+        return _opened_whole(demand, found, found.speed)
     tokens = demand.sequence_tokens
     most = found.foot.most_sequences(tokens, demand.max_model_len)
     places, limited_by = most, "the KV cache"
@@ -300,6 +291,15 @@ def opened(demand: Demand, found: Layout) -> Open | Loss:
     if known is not None and known < places and pinned is None:
         return Open(dataclasses.replace(replica, places=known), measurement.ROOM)
     return Open(replica, limited_by)
+
+
+def _opened_whole(demand: Demand, found: Layout, paced: BatchSpeed) -> Open | Loss:
+    """The same for whole requests: the largest useful batch, if a single request keeps every limit."""
+    filled = dynamic.opened(demand, paced, found.foot, found.data)
+    if isinstance(filled, str):
+        return Loss("memory", filled, dynamic.of(demand).batch_path)
+    lost = _unloaded_loss(filled[0], demand.limits)
+    return Open(*filled) if lost is None else lost
 
 
 def narrowed(demand: Demand, wide: Open) -> Open:

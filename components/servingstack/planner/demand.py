@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from servingstack import catalog
 from servingstack.args import ServingStackArgs
 from servingstack.catalog import Model
 from servingstack.engines.batcher import Batcher
@@ -53,6 +54,8 @@ class Demand:
     model: Model
     weight_scale: float
     """Weights as stated by the user over those by formula."""
+    stored_bytes: int
+    """Size of the repository: at the precision it holds, whatever is served."""
     task: str
     mean_rps: float
     peak_rps: float
@@ -118,6 +121,7 @@ def resolve(args: ServingStackArgs) -> Demand:
         batcher=None if kind.batcher is None else kind.batcher(args),
         model=model,
         weight_scale=sized.weight_scale,
+        stored_bytes=round(catalog.weight_bytes(model) * sized.weight_scale),
         task=task,
         mean_rps=mean,
         peak_rps=peak,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from servingstack.plan import ColdStart
 from servingstack.targets import Capabilities
 
-from .candidate import Fit, Layout, Loss, cache_on_volume, stored_bytes, weights_on_volume
+from .candidate import Fit, Layout, Loss, cache_on_volume, weights_on_volume
 from .coldstart import Start, cold_start
 from .demand import Demand
 
@@ -155,7 +155,7 @@ def start_of(demand: Demand, found: Layout) -> ColdStart:
     """The cold start of one replica: the weights as they are stored, not as they are served."""
     return cold_start(
         Start(
-            stored_bytes=stored_bytes(demand),
+            stored_bytes=demand.stored_bytes,
             layers=0 if demand.batcher is not None else demand.model.layers,  # only these are compiled
             new_node=found.offer.scale_from_zero,
             prepulled=demand.args.target.kubernetes.prepull_images,

@@ -63,7 +63,7 @@ def test_the_endpoint_says_how_to_call_it() -> None:
         "protocol": "openai",
         "auth": "none",
         "invoke_example": endpoint(sample_plan())["invoke_example"],
-        "timeout": {"request_s": 30, "stream_s": 600},
+        "timeout": {"request_s": 30, "stream_s": 600, "wait_s": sample_plan().timeouts.queue_s},
     }
 
 
@@ -73,8 +73,15 @@ def test_the_example_is_a_command_that_a_shell_reads_as_meant() -> None:
     assert words[0] == "curl"
     assert words[-1] == f"{url(plan)}/v1/completions"
     assert "authorization: Bearer $API_KEY" in words
-    assert words[words.index("--max-time") + 1] == "30"
+    assert words[words.index("--max-time") + 1] == str(endpoint(plan)["timeout"]["wait_s"] + 30)
     assert endpoint(plan)["auth"] == "bearer"
+
+
+def test_a_client_of_a_stack_at_zero_waits_for_its_start_too() -> None:
+    plan = sample_plan(scaling={"min_replicas": 0, "scale_to_zero_after_s": 600, "hold_s": 280})
+    words = shlex.split(endpoint(plan)["invoke_example"])
+    assert int(words[words.index("--max-time") + 1]) == 280 + plan.timeouts.queue_s + 30
+    assert endpoint(plan)["timeout"]["wait_s"] == 280 + plan.timeouts.queue_s
 
 
 def test_the_dashboard_is_named_as_far_as_it_is_known() -> None:

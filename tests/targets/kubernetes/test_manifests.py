@@ -178,10 +178,10 @@ def test_no_two_workloads_select_each_others_pods() -> None:
     assert len(wanted) == len(set(wanted)) == 4
 
 
-def test_a_users_labels_are_on_every_object_and_win_over_none_of_ours() -> None:
+def test_a_users_labels_are_on_every_object() -> None:
     document = {
         "name": "chat", "model": {"id": "some/model"}, "target": {"option": "kubernetes"},
-        "labels": {"team": "ml", "app.kubernetes.io/name": "other"},
+        "labels": {"team": "ml"},
     }  # fmt: skip
     for each in manifests(sample_plan(document)):
         if each.kind != "Namespace":

@@ -77,3 +77,56 @@ def test_everything_wrong_is_told_at_once() -> None:
 def test_every_managed_role_exists_in_some_stack() -> None:
     roles = {each.role for make in PLANS.values() for each in manifests(make())}
     assert MANAGED.keys() - {"*"} <= roles
+
+
+POD = "spec.template.spec"
+
+
+@pytest.mark.parametrize(
+    ("role", "path", "value"),
+    [
+        ("deployment", "spec.template.metadata.labels.app..kubernetes..io/name", "x"),
+        ("door", "spec.template.metadata.labels.app..kubernetes..io/component", "x"),
+        ("deployment", "spec.template.metadata.labels", None),
+        ("engine-service", "metadata.labels.app..kubernetes..io/component", "x"),
+        ("engine-service", "spec.publishNotReadyAddresses", True),
+        ("engine-service", "spec.type", "LoadBalancer"),
+        ("service", "spec.type", "LoadBalancer"),
+        ("disruption-budget", "spec.maxUnavailable", 0),
+        ("door-disruption-budget", "spec.minAvailable", 2),
+        ("network-deny", "spec.policyTypes", ["Ingress"]),
+        ("network-engine", "spec.ingress", [{}]),
+        ("network-door", "spec.egress", [{}]),
+        ("engine-monitor", "spec.endpoints", []),
+        ("door-monitor", "spec.selector.matchLabels", {}),
+        ("rules", "spec.groups", []),
+        ("deployment", f"{POD}.hostNetwork", True),
+        ("door", f"{POD}.hostPID", True),
+        ("deployment", f"{POD}.serviceAccountName", "admin"),
+        ("deployment", f"{POD}.initContainers", []),
+        ("service-account", "automountServiceAccountToken", True),
+        ("scaler", "spec.fallback.replicas", 0),
+        ("scaler", "spec.idleReplicaCount", 0),
+        ("scaler", "spec.advanced", None),
+        ("scaler", "metadata.annotations.autoscaling..keda..sh/paused-replicas", "0"),
+    ],
+)
+def test_what_would_break_a_promise_is_refused(role: str, path: str, value: object) -> None:
+    change: Any = value
+    for part in reversed(path.replace("..", "\0").split(".")):
+        change = {part.replace("\0", "."): change}
+    assert _refused({role: change})
+
+
+def test_a_refused_value_that_is_a_credential_is_not_repeated() -> None:
+    token = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
+    with pytest.raises(InvalidInput) as caught:
+        _applied({"dashboard": {"data": {token: token}}})
+    assert "abcdefghij" not in str(caught.value)
+
+
+def test_an_annotation_a_label_and_a_pull_secret_of_ones_own_are_still_welcome() -> None:
+    spec = {"metadata": {"labels": {"team": "ml"}}, "spec": {"imagePullSecrets": [{"name": "own"}]}}
+    change = {"metadata": {"labels": {"team": "ml"}}, "spec": {"template": spec}}
+    found = _applied({"deployment": change, "service": {"metadata": {"annotations": {"a": "b"}}}})
+    assert found["deployment"]["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "own"}]

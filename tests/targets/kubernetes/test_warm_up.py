@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,6 +24,7 @@ class Engine(BaseHTTPRequestHandler):
 
     statuses: dict[str, int]
     asked: list[tuple[str, str, Any, str | None]]
+    hangs: str | None
 
     def do_GET(self) -> None:
         self._answer("GET", None)
@@ -32,6 +34,8 @@ class Engine(BaseHTTPRequestHandler):
 
     def _answer(self, method: str, body: Any) -> None:
         self.asked.append((method, self.path, body, self.headers.get("Authorization")))
+        if self.path == self.hangs:
+            time.sleep(3)
         self.send_response(self.statuses.get(self.path, 404))
         self.end_headers()
         self.wfile.write(b"{}")
@@ -41,9 +45,11 @@ class Engine(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def _serving(statuses: dict[str, int]) -> Iterator[tuple[int, list[tuple[str, str, Any, str | None]]]]:
+def _serving(
+    statuses: dict[str, int], hangs: str | None = None
+) -> Iterator[tuple[int, list[tuple[str, str, Any, str | None]]]]:
     asked: list[tuple[str, str, Any, str | None]] = []
-    handler = type("Handler", (Engine,), {"statuses": statuses, "asked": asked})
+    handler = type("Handler", (Engine,), {"statuses": statuses, "asked": asked, "hangs": hangs})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -56,9 +62,11 @@ def _serving(statuses: dict[str, int]) -> Iterator[tuple[int, list[tuple[str, st
 def probe(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`probe(port, plan, **environment)`: the files of the ConfigMap, the port of the test's server."""
 
-    def run(port: int, plan: Any = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        port: int, plan: Any = None, startup_s: float = 0, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         files = by_role(sample_plan() if plan is None else plan)["warm-up"]["data"]
-        settings = json.loads(files["warm_up.json"]) | {"port": port}
+        settings = json.loads(files["warm_up.json"]) | {"port": port, "poll_s": 0.1, "startup_s": startup_s}
         (tmp_path / "warm_up.py").write_text(files["warm_up.py"])
         (tmp_path / "warm_up.json").write_text(json.dumps(settings))
         command = [sys.executable, str(tmp_path / "warm_up.py"), str(tmp_path / "warm_up.json")]
@@ -116,3 +124,19 @@ def test_a_guarded_engine_gets_its_key_from_the_environment(probe) -> None:
 def test_a_proxy_in_the_environment_is_not_asked(probe) -> None:
     with _serving(HEALTHY) as (port, _):
         assert probe(port, http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9").returncode == 0
+
+
+def test_it_tries_again_until_the_engine_is_healthy(probe) -> None:
+    statuses = HEALTHY | {"/health": 503}
+    with _serving(statuses) as (port, asked):
+        threading.Timer(0.5, lambda: statuses.update({"/health": 200})).start()
+        assert probe(port, startup_s=30).returncode == 0
+    assert [method for method, *_ in asked].count("GET") > 1
+
+
+def test_a_request_that_hangs_ends_the_start_at_its_deadline(probe) -> None:
+    """An engine that is healthy and answers nothing more is started anew in the planned time, not in hours."""
+    with _serving(HEALTHY, hangs="/v1/completions") as (port, _):
+        begun = time.monotonic()
+        assert probe(port, startup_s=2).returncode == 1
+    assert time.monotonic() - begun < 10

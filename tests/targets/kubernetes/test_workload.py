@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.sample import DOCUMENT, GIB, sample_plan
 from tests.targets.kubernetes.bodies import (
@@ -29,7 +31,9 @@ def test_an_autoscaled_deployment_has_no_replica_count_at_all_f059() -> None:
 
 
 def test_a_fixed_deployment_has_its_replica_count_and_no_scaler_f059() -> None:
-    assert by_role(fixed_plan())["deployment"]["spec"]["replicas"] == 2
+    deployment = by_role(fixed_plan())["deployment"]
+    assert deployment["spec"]["replicas"] == 2
+    assert deployment["metadata"]["annotations"] == {"pulumi.com/patchForce": "true"}
     assert "scaler" not in by_role(fixed_plan())
 
 
@@ -72,12 +76,14 @@ def test_probes_service_and_engine_agree_on_one_port_f006_f133(make) -> None:
 
 
 @every_plan
-def test_the_startup_probe_waits_for_as_long_as_a_start_may_take(make) -> None:
+def test_the_startup_probe_waits_for_as_long_as_a_start_may_take_and_little_longer(make) -> None:
+    """Also where every try hangs: the kubelet's bound is failures x time-out."""
     plan = make()
     probe = engine(plan)["startupProbe"]
-    assert probe["failureThreshold"] * probe["periodSeconds"] >= plan.timeouts.startup_s
-    warm_up = plan.container.warm_up
-    assert probe["timeoutSeconds"] > warm_up.requests * warm_up.timeout_s
+    settings = json.loads(by_role(plan)["warm-up"]["data"]["warm_up.json"])
+    assert settings["startup_s"] == plan.timeouts.startup_s
+    assert plan.timeouts.startup_s < probe["failureThreshold"] * probe["timeoutSeconds"]
+    assert probe["failureThreshold"] * probe["timeoutSeconds"] < plan.timeouts.startup_s + 30
 
 
 def test_the_warm_up_script_is_mounted_where_the_probe_looks() -> None:

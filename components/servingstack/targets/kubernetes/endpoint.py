@@ -29,13 +29,26 @@ def endpoint(plan: ServingPlan) -> dict[str, Any]:
         "protocol": plan.container.protocol,
         "auth": "none" if parts.front_door(plan).api_key_secret_name is None else "bearer",
         "invoke_example": invoke_example(plan),
-        "timeout": {"request_s": plan.timeouts.request_s, "stream_s": plan.timeouts.stream_s},
+        "timeout": {
+            "request_s": plan.timeouts.request_s,
+            "stream_s": plan.timeouts.stream_s,
+            "wait_s": wait_s(plan),
+        },
     }
+
+
+def wait_s(plan: ServingPlan) -> int:
+    """How long a request may wait before a replica has it: in the queue, or held while one starts from zero.
+
+    A client waits this long and then as long as a request takes."""
+    hold = plan.scaling.hold_s
+    return plan.timeouts.queue_s + (0 if hold is None else hold)
 
 
 def invoke_example(plan: ServingPlan) -> str:
     """A request that works from a pod of the cluster."""
-    command = ["curl", "--max-time", str(plan.timeouts.request_s), "-H", "content-type: application/json"]
+    limit = wait_s(plan) + plan.timeouts.request_s
+    command = ["curl", "--max-time", str(limit), "-H", "content-type: application/json"]
     text = " ".join(shlex.quote(part) for part in command)
     if parts.front_door(plan).api_key_secret_name is not None:
         text += ' -H "authorization: Bearer $API_KEY"'

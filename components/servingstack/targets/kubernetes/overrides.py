@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from servingstack.errors import InvalidInput, Violation
+from servingstack.naming import standard_labels
 from servingstack.targets.kubernetes.parts import Manifest
 
 _PLANNED = "Set the field of the input that decides it."
@@ -21,12 +22,31 @@ _IDENTITY = {
     "metadata.name": "Names follow from the stack's `name`.",
     "metadata.namespace": "Set target.kubernetes.namespace.",
     "spec.selector": "Selectors follow from the stack's `name`; they are immutable.",
+    **{
+        f"metadata.labels.{label}": "It says to which stack and part an object belongs; monitors select by it."
+        for label in standard_labels("", "")
+    },
 }
+_CLOSED = "Pods keep to Pod Security `restricted`."
 _POD = {
+    **{
+        f"spec.template.metadata.labels.{label}": "Selectors, network policies and queries read it."
+        for label in standard_labels("", "")
+    },
+    "spec.template.spec.hostNetwork": f"{_CLOSED} The network policies hold for no pod outside the pod network.",
+    "spec.template.spec.hostPID": _CLOSED,
+    "spec.template.spec.hostIPC": _CLOSED,
+    "spec.template.spec.hostUsers": _CLOSED,
+    "spec.template.spec.initContainers": "Use a transform of the workload.",
+    "spec.template.spec.ephemeralContainers": "Use `kubectl debug`.",
+    "spec.template.spec.serviceAccountName": "No pod of the stack talks to the cluster's API.",
+    "spec.template.spec.serviceAccount": "No pod of the stack talks to the cluster's API.",
+    "spec.template.spec.topologySpreadConstraints": "Set target.kubernetes.topology_key.",
+    "spec.template.spec.restartPolicy": "A replica that ends is started again.",
     "spec.template.spec.containers": "Use the engine's own settings, `extra_args` for one, or a transform.",
     "spec.template.spec.automountServiceAccountToken": "No pod of the stack talks to the cluster's API.",
     "spec.template.spec.enableServiceLinks": "A Service's variables can be read as the engine's settings.",
-    "spec.template.spec.securityContext": "Pods keep to Pod Security `restricted`.",
+    "spec.template.spec.securityContext": _CLOSED,
     "spec.template.spec.terminationGracePeriodSeconds": _PLANNED,
     "spec.template.spec.volumes": "Use a transform of the Deployment.",
 }
@@ -42,10 +62,18 @@ MANAGED: dict[str, dict[str, str]] = {
     "door": _POD | {"spec.replicas": _PLANNED, "spec.strategy": "The front door rolls without a gap."},
     "placeholder": _POD | {"spec.replicas": "Set `warm`."},
     "prepull": _POD,
-    "service": {"spec.ports": "The port is in the endpoint output and in the network policy."},
+    "service-account": {"automountServiceAccountToken": "No pod of the stack talks to the cluster's API."},
+    "service": {
+        "spec.type": "Set `exposure`.",
+        "spec.externalIPs": "Set `exposure`.",
+        "spec.ports": "The port is in the endpoint output and in the network policy.",
+    },
     "engine-service": {
         "spec.ports": "The port is the engine's.",
         "spec.clusterIP": "The front door needs each replica.",
+        "spec.type": "Only the front door may be reached.",
+        "spec.externalIPs": "Only the front door may be reached.",
+        "spec.publishNotReadyAddresses": "A replica that is not warm takes no request.",
     },
     "scaler": {
         "spec.scaleTargetRef": "There is one workload to scale.",
@@ -53,8 +81,36 @@ MANAGED: dict[str, dict[str, str]] = {
         "spec.maxReplicaCount": "Set scaling.max_replicas.",
         "spec.triggers": "Set scaling.queue_depth.",
         "spec.cooldownPeriod": "Set scaling.scale_to_zero_after.",
+        "spec.idleReplicaCount": "Set scaling.min_replicas.",
+        "spec.fallback": _PLANNED,
+        "spec.advanced": "Set scaling.scale_in_delay.",
+        "metadata.annotations.autoscaling.keda.sh/paused": "Set scaling.min_replicas and max_replicas alike.",
+        "metadata.annotations.autoscaling.keda.sh/paused-replicas": "Set scaling.min_replicas and max_replicas.",
     },
-    "weights": {"spec.storageClassName": "Set target.kubernetes.weights_storage_class."},
+    **{
+        role: {"spec": "Set monitoring_namespace or ingress_namespace; another policy can only let in more."}
+        for role in ("network-deny", "network-engine", "network-door")
+    },
+    **{
+        role: {"spec": "One replica at a time may go, so that a drain of a node neither blocks nor empties."}
+        for role in ("disruption-budget", "door-disruption-budget")
+    },
+    **{
+        role: {"spec": "Objectives and scaling read what it scrapes; set monitor_labels to have it selected."}
+        for role in ("engine-monitor", "door-monitor")
+    },
+    "rules": {
+        "spec": "Set slo, or observability.alerts; rules of your own go in a PrometheusRule of your own."
+    },
+    "weights": {
+        "spec.storageClassName": "Set target.kubernetes.weights_storage_class.",
+        "spec.accessModes": "Set target.kubernetes.weights_access_mode.",
+        "spec.resources": _PLANNED,
+    },
+    "priority": {
+        "value": "Replicas push placeholders away.",
+        "globalDefault": "It is the placeholder's alone.",
+    },
     "warm-up": {"data": "Set the engine's own settings."},
     "door-config": {"data": _PLANNED},
     "dashboard": {"data": "Dashboards are generated; copy it in Grafana to change it."},

@@ -11,7 +11,6 @@ is off, and an engine may read one of them as a setting of its own.
 from __future__ import annotations
 
 import json
-import math
 from importlib import resources
 from typing import Any
 
@@ -20,7 +19,10 @@ from servingstack.targets.kubernetes import parts
 from servingstack.targets.kubernetes.parts import Body, Manifest, manifest
 
 SCRIPTS_PATH = "/etc/servingstack"
-STARTUP_PERIOD_S = 10
+STARTUP_POLL_S = 5
+"""Between two tries of the start-up probe's script."""
+STARTUP_MARGIN_S = 15
+"""What the kubelet gives the script beyond its own deadline: a last try, and the exec itself."""
 HEALTH_TIMEOUT_S = 5
 PRE_STOP_S = 15
 """Most that a stopping replica waits before it is told to stop, so that the front door has seen it leave: the
@@ -59,6 +61,8 @@ def _warm_up_files(plan: ServingPlan) -> dict[str, str]:
         "port": container.port,
         "health_path": container.health_path,
         "health_timeout_s": HEALTH_TIMEOUT_S,
+        "startup_s": plan.timeouts.startup_s,
+        "poll_s": STARTUP_POLL_S,
         "path": warm_up.path,
         "body": warm_up.body,
         "requests": warm_up.requests,
@@ -120,9 +124,15 @@ def _ports(plan: ServingPlan) -> list[tuple[str, int]]:
     return found if own is None else [*found, (parts.METRICS_PORT, own)]
 
 
-def await_annotations(plan: ServingPlan) -> dict[str, str] | None:
-    """A stack that may rest at zero replicas never becomes ready on its own, so nobody waits for it."""
-    return {"pulumi.com/skipAwait": "true"} if plan.scaling.min_replicas == 0 else None
+def _for_pulumi(plan: ServingPlan) -> dict[str, str] | None:
+    """What Pulumi's provider is told of the Deployment."""
+    if plan.scaling.min_replicas == 0:
+        # A stack that may rest at zero replicas never becomes ready on its own, so nobody waits for it.
+        return {"pulumi.com/skipAwait": "true"}
+    if not plan.scaling.autoscaled:
+        # The count may still be owned by the autoscaler that was there before; it is ours now.
+        return {"pulumi.com/patchForce": "true"}
+    return None
 
 
 def deployment(plan: ServingPlan) -> Manifest:
@@ -140,7 +150,7 @@ def deployment(plan: ServingPlan) -> Manifest:
     }
     if not plan.scaling.autoscaled:
         spec["replicas"] = plan.scaling.min_replicas
-    metadata = parts.metadata(plan, plan.names["engine"], component, annotations=await_annotations(plan))
+    metadata = parts.metadata(plan, plan.names["engine"], component, annotations=_for_pulumi(plan))
     return manifest("deployment", "apps/v1", "Deployment", metadata, spec=spec)
 
 
@@ -262,14 +272,13 @@ def _resources(plan: ServingPlan) -> Body:
 
 
 def _startup_probe(plan: ServingPlan) -> Body:
-    """Holds the other probes back until the replica is warm, for as long as the plan says that takes."""
-    warm_up = plan.container.warm_up
+    """Holds the other probes back until the replica is warm: one run of the script, which waits and tries
+    again itself, so that the planned time is the bound even where a request hangs."""
     command = ["python3", f"{SCRIPTS_PATH}/warm_up.py", f"{SCRIPTS_PATH}/warm_up.json"]
     return {
         "exec": {"command": command},
-        "periodSeconds": STARTUP_PERIOD_S,
-        "timeoutSeconds": HEALTH_TIMEOUT_S + math.ceil(warm_up.requests * warm_up.timeout_s) + 5,
-        "failureThreshold": math.ceil(plan.timeouts.startup_s / STARTUP_PERIOD_S) + 1,
+        "timeoutSeconds": plan.timeouts.startup_s + STARTUP_MARGIN_S,
+        "failureThreshold": 1,
     }
 
 
