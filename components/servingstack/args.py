@@ -27,6 +27,7 @@ from pydantic import (
     model_validator,
 )
 
+from servingstack.engines.batcher import MeasuredBatch
 from servingstack.engines.sglang import SglangSettings
 from servingstack.engines.torchserve import TorchServeSettings
 from servingstack.engines.triton_settings import TritonSettings
@@ -88,18 +89,6 @@ class SecretKey(BaseModel):
     """Key inside it. Default `token`."""
 
 
-class MeasuredBatch(BaseModel):
-    """How long one copy of the model took for a batch, with nothing else on the GPU."""
-
-    model_config = _CONFIG
-    accelerator: GpuId
-    """GPU it was measured on, any case, aliases allowed."""
-    batch_size: int = Field(ge=1)
-    """Requests in the batch."""
-    latency: Duration
-    """Time from the batch's start to its answers."""
-
-
 class ModelArgs(BaseModel):
     """Which model, from where, at which precision."""
 
@@ -142,7 +131,7 @@ class ModelArgs(BaseModel):
     """Parameters used per token, for mixtures of experts. Default: by formula."""
     weight_bytes: Size | None = Field(default=None, gt=0, le=MAX_BYTES)
     """Size of the weights as stored, with a unit (`16GB`). Default: parameters x bytes of the precision."""
-    flops_per_request: Count | None = Field(default=None, gt=0)
+    flops_per_request: Count | None = Field(default=None, gt=0, le=1e18)
     """Floating-point operations of one request, for a model that reads no tokens. Default: from parameters
     and `traffic.input_tokens`."""
     batch_times: tuple[MeasuredBatch, ...] = ()

@@ -24,6 +24,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from servingstack.errors import Violation
+from servingstack.fields import Number, Whole
 from servingstack.units import GpuId
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
@@ -46,13 +47,13 @@ class Spread(BaseModel):
     """A time over the requests of one row, milliseconds. What a file does not say is None."""
 
     model_config = _CONFIG
-    mean: float | None = Field(default=None, ge=0)
+    mean: Number | None = Field(default=None, ge=0, le=1e12)
     """Mean. Default: not said."""
-    p50: float | None = Field(default=None, ge=0)
+    p50: Number | None = Field(default=None, ge=0, le=1e12)
     """Median. Default: not said."""
-    p95: float | None = Field(default=None, ge=0)
+    p95: Number | None = Field(default=None, ge=0, le=1e12)
     """95 % are below. Default: not said."""
-    p99: float | None = Field(default=None, ge=0)
+    p99: Number | None = Field(default=None, ge=0, le=1e12)
     """99 % are below. Default: not said."""
 
     @property
@@ -65,11 +66,11 @@ class MeasuredRow(BaseModel):
     """One concurrency of one replica."""
 
     model_config = _CONFIG
-    concurrency: float = Field(gt=0)
+    concurrency: Number = Field(gt=0, le=1e12)
     """Requests in flight, held constant."""
-    requests_per_s: float = Field(gt=0)
+    requests_per_s: Number = Field(gt=0, le=1e12)
     """Finished requests."""
-    output_tokens_per_s: float | None = Field(default=None, ge=0)
+    output_tokens_per_s: Number | None = Field(default=None, ge=0, le=1e12)
     """Generated tokens. Default: not said."""
     ttft_ms: Spread | None = None
     """Time to first token. Default: none, the answers were not streamed."""
@@ -77,9 +78,9 @@ class MeasuredRow(BaseModel):
     """Time per output token after the first. Default: none."""
     latency_ms: Spread | None = None
     """Whole requests. Default: none."""
-    requests: int | None = Field(default=None, ge=1)
+    requests: Whole | None = Field(default=None, ge=1, le=10**12)
     """Requests that were counted. Default: not said."""
-    failed: int = Field(default=0, ge=0)
+    failed: Whole = Field(default=0, ge=0, le=10**12)
     """Requests without an answer, not counted. Default 0."""
 
 
@@ -97,17 +98,17 @@ class MeasuredTable(BaseModel):
     """Model as the server names it. Default: not said, taken to be the stack's."""
     accelerator: GpuId | None = None
     """GPU that was measured. Default: not said; then `hardware.accelerators` must name one."""
-    gpus_per_replica: int | None = Field(default=None, ge=1)
+    gpus_per_replica: Whole | None = Field(default=None, ge=1, le=10**12)
     """GPUs of the replica that was measured. Default: not said, taken to be the planned."""
     precision: str | None = None
     """Precision of the weights. Default: not said, taken to be the planned."""
     engine: str | None = None
     """Engine and release, `vllm 0.30.0`. Default: not said."""
-    input_tokens: float | None = Field(default=None, gt=0)
+    input_tokens: Number | None = Field(default=None, gt=0, le=1e12)
     """Mean length of the prompts. Default: not said, taken to be the traffic's."""
-    output_tokens: float | None = Field(default=None, gt=0)
+    output_tokens: Number | None = Field(default=None, gt=0, le=1e12)
     """Mean length of the answers. Default: not said, taken to be the traffic's."""
-    replicas: int = Field(default=1, ge=1)
+    replicas: Whole = Field(default=1, ge=1, le=10**12)
     """Replicas behind the address that was measured; rows are of one. Default 1."""
     date: str | None = None
     """Day of the measurement. Default: not said."""
@@ -167,7 +168,7 @@ class MeasuredFiles(BaseModel):
     """Model that was measured. Default: what the files say."""
     accelerator: GpuId | None = None
     """GPU that was measured, any case, aliases allowed. Default: what the files say."""
-    gpus_per_replica: int | None = Field(default=None, ge=1)
+    gpus_per_replica: Whole | None = Field(default=None, ge=1, le=10**12)
     """GPUs of the replica that was measured. Default: what the files say."""
     precision: str | None = None
     """Precision of the weights. Default: what the files say."""

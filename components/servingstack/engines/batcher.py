@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from servingstack.fields import Whole
+from servingstack.units import Duration, GpuId
+
 CUDA_CONTEXT_BYTES = 1_500_000_000
 """Of a process that uses a GPU: context, cuDNN and cuBLAS workspaces (1.0 to 1.5 GB in reports of TorchServe
 workers, github.com/pytorch/serve/issues/950)."""
@@ -34,3 +39,15 @@ class Batcher:
     batch_path: str
     """Field of the input that pins the batch."""
     delay_path: str
+
+
+class MeasuredBatch(BaseModel):
+    """How long one copy of the model took for a batch, with nothing else on the GPU."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    accelerator: GpuId
+    """GPU it was measured on, any case, aliases allowed."""
+    batch_size: Whole = Field(ge=1, le=100_000)
+    """Requests in the batch."""
+    latency: Duration
+    """Time from the batch's start to its answers."""

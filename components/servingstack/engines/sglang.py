@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -40,6 +40,7 @@ from servingstack.engines.sglang_extra import (
 )
 from servingstack.engines.sglang_limits import UPSTREAM, VERSION, task_refusal, version_of
 from servingstack.errors import Violation
+from servingstack.fields import Frozen, Number, Whole, YesNo
 from servingstack.plan import (
     Architecture,
     Batching,
@@ -75,23 +76,23 @@ class SglangSettings(BaseModel):
 
     model_config = _SETTINGS
     kind: Literal["sglang"]
-    tensor_parallel_size: int | None = Field(default=None, ge=1)
+    tensor_parallel_size: Whole | None = Field(default=None, ge=1, le=1024)
     """GPUs over which each layer is split (`--tp-size`). Default: the fewest that fit and keep the SLO."""
-    pipeline_parallel_size: int | None = Field(default=None, ge=1)
+    pipeline_parallel_size: Whole | None = Field(default=None, ge=1, le=1024)
     """Groups of GPUs over which the layers are spread (`--pp-size`). Default 1 unless the model fits no other
     way."""
-    gpu_memory_utilization: float | None = Field(default=None, gt=0.1, le=0.98)
+    gpu_memory_utilization: Number | None = Field(default=None, gt=0.1, le=0.98)
     """Share of a GPU's memory that the engine takes in all, activations and CUDA graphs included; becomes the
     smaller `--mem-fraction-static`. Default: the planner's, from the GPU's memory."""
-    max_num_seqs: int | None = Field(default=None, ge=1)
+    max_num_seqs: Whole | None = Field(default=None, ge=1, le=100_000)
     """Most sequences in a batch (`--max-running-requests`). Default: the largest batch that keeps the SLO."""
-    max_num_batched_tokens: int | None = Field(default=None, ge=1)
+    max_num_batched_tokens: Whole | None = Field(default=None, ge=1, le=10_000_000)
     """Most tokens of prompts in a step (`--chunked-prefill-size`). Default: from the time-to-first-token
     objective."""
-    enable_prefix_caching: bool = True
+    enable_prefix_caching: YesNo = True
     """Whether equal beginnings of prompts are computed once (the radix cache; no is `--disable-radix-cache`).
     Default yes."""
-    enable_chunked_prefill: bool = True
+    enable_chunked_prefill: YesNo = True
     """Whether long prompts are cut so that others keep decoding (no is `--chunked-prefill-size=-1`). Default
     yes."""
     kv_cache_dtype: Literal["auto", "bfloat16", "fp8_e4m3", "fp8_e5m2"] | None = None
@@ -103,7 +104,7 @@ class SglangSettings(BaseModel):
     """Type of the activations. Default: bfloat16, or half for fp16 weights."""
     load_format: Literal["auto", "safetensors", "runai_streamer", "fastsafetensors"] | None = None
     """How weights are read. Default `auto`."""
-    trust_remote_code: bool = False
+    trust_remote_code: YesNo = False
     """Whether code from the model's repository may run; needs `model.revision`. Default no."""
     image: str | None = None
     """Own image, by digest; a tag before the digest tells the release: `registry/sglang:v0.5.20@sha256:...`.
@@ -111,7 +112,7 @@ class SglangSettings(BaseModel):
     extra_args: tuple[str, ...] = ()
     """More flags of the server, one element each: `["--reasoning-parser=qwen3", "--schedule-policy=lpm"]`.
     Flags with a field of their own are refused. Default: none."""
-    extra_env: Mapping[str, str] = Field(default_factory=dict[str, str])
+    extra_env: Annotated[Mapping[str, str], Frozen] = Field(default_factory=dict[str, str])
     """More environment variables; no secrets. Default: none."""
 
     @field_validator("extra_args", mode="before")

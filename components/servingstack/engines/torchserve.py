@@ -20,7 +20,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -32,6 +32,7 @@ from servingstack.engines.torchserve_config import (
     log_config,
 )
 from servingstack.errors import Violation
+from servingstack.fields import Frozen, Whole
 from servingstack.plan import Architecture, Batching, Container, EnvVar, Flag, PlanWarning, Timeouts, WarmUp
 from servingstack.units import Duration
 
@@ -92,20 +93,20 @@ class TorchServeSettings(BaseModel):
     model_version: str = Field(default="1.0", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Version in the archive's manifest (`torch-model-archiver --version`); with another one, TorchServe
     ignores the batch size. Default `1.0`."""
-    warm_up: Mapping[str, Any]
+    warm_up: Annotated[Mapping[str, Any], Frozen]
     """JSON body that the model's handler answers: what it takes is known to the handler alone."""
-    batch_size: int | None = Field(default=None, ge=1)
+    batch_size: Whole | None = Field(default=None, ge=1, le=100_000)
     """Most requests in one call of the handler. Default: the planner's."""
     max_batch_delay: Duration | None = None
     """How long a request waits for company, at least 1ms. Default: the planner's."""
-    workers: int = Field(default=1, ge=1)
+    workers: Whole = Field(default=1, ge=1, le=1024)
     """Processes per GPU, each with a full copy of the model; the least and the most alike. Default 1."""
     response_timeout: Duration | None = None
     """Longest time of a batch, whole seconds; then its worker is killed. Default: `request_timeout`, after
     which nobody waits for the answer."""
     startup_timeout: Duration | None = None
     """Longest time for a worker to load the model, whole seconds. Default: the stack's startup time."""
-    extra_env: Mapping[str, str] = Field(default_factory=dict[str, str])
+    extra_env: Annotated[Mapping[str, str], Frozen] = Field(default_factory=dict[str, str])
     """More environment variables for the handler; no secrets. Default: none."""
 
     @field_validator("image")

@@ -102,7 +102,7 @@ def _scheduler(model: TritonModel, most: int, decided: Decided) -> Message:
         found["default_queue_policy"] = _policy(batching.default_queue_policy)
     if batching.priority_queue_policy:
         rows = batching.priority_queue_policy.items()
-        found["priority_queue_policy"] = {str(level): _policy(policy) for level, policy in rows}
+        found["priority_queue_policy"] = {level: _policy(policy) for level, policy in rows}
     return {"dynamic_batching": found}
 
 

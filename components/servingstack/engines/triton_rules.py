@@ -140,7 +140,7 @@ def _priorities(where: str, batching: DynamicBatching) -> Iterator[Violation]:
         fix = "Set priority_levels, or remove what names a priority."
         yield Violation(f"{where}.priority_levels", 0, "1 or more where priorities are named", fix)
     for level in batching.priority_queue_policy:
-        if levels and not 1 <= level <= levels:
+        if levels and int(level) > levels:
             name = f"{where}.priority_queue_policy.{level}"
             yield Violation(name, level, f"a priority from 1 to {levels}", "Correct it.")
     if not batching.preserve_ordering:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
+from servingstack.fields import Frozen, Whole, YesNo
 from servingstack.units import Duration, Size
 
 from .triton_tensors import (
     CONFIG,
+    MAX_BATCH,
+    MAX_VERSION,
     DynamicBatching,
     EnsembleStep,
     InstanceGroup,
@@ -26,6 +29,8 @@ from .triton_tensors import (
 )
 
 Backend = Literal["python", "onnxruntime", "tensorrt", "pytorch", "vllm", "tensorrtllm"]
+MAX_BYTES = 10**15
+Resources = Annotated[Whole, Field(ge=1, le=1_000_000)]
 _IMAGE = re.compile(r"[a-z0-9][a-z0-9./:_-]*@sha256:[0-9a-f]{64}")
 _VERSIONED = re.compile(r"[1-9][0-9]*/[A-Za-z0-9._-]+")
 
@@ -42,13 +47,13 @@ class TritonModel(BaseModel):
     """Its name, which is its directory's."""
     backend: Backend | None = None
     """What runs it. Required but for an ensemble."""
-    version: int = Field(default=1, ge=1)
+    version: Whole = Field(default=1, ge=1, le=MAX_VERSION)
     """Directory of the version that is served. Default 1."""
     input: tuple[TritonInput, ...] = ()
     """Inputs."""
     output: tuple[TritonOutput, ...] = ()
     """Outputs."""
-    max_batch_size: int | None = Field(default=None, ge=0)
+    max_batch_size: Whole | None = Field(default=None, ge=0, le=MAX_BATCH)
     """Largest batch; 0 for a model without a batch dimension. Default: the largest that keeps the SLO and
     fits the GPU."""
     instance_group: tuple[InstanceGroup, ...] | None = Field(default=None, min_length=1)
@@ -62,25 +67,25 @@ class TritonModel(BaseModel):
     model_warmup: tuple[ModelWarmUp, ...] = ()
     """Requests that Triton sends while it loads the model. Default: none, the replica's own warm-up does
     it."""
-    response_cache: bool = False
+    response_cache: YesNo = False
     """Whether equal requests are answered from a cache. Default no."""
-    decoupled: bool = False
+    decoupled: YesNo = False
     """Whether one request may have several answers, or none. Default no; yes for vllm and tensorrtllm."""
     latency_edges: tuple[Duration, ...] | None = Field(default=None, min_length=1)
     """Edges of its latency histogram. Default: 1, 2 and 5 times each power of ten up to the request timeout,
     and the objectives' own."""
-    parameters: Mapping[str, str] = Field(default_factory=dict[str, str])
+    parameters: Annotated[Mapping[str, str], Frozen] = Field(default_factory=dict[str, str])
     """Parameters of the backend or of the model's own code. Default: none."""
     default_model_filename: str | None = None
     """File in the version's directory, where it is not the backend's default. Default: that."""
-    cc_model_filenames: Mapping[str, str] = Field(default_factory=dict[str, str])
+    cc_model_filenames: Annotated[Mapping[str, str], Frozen] = Field(default_factory=dict[str, str])
     """TensorRT engine by compute capability (`"8.9": l4.plan`). Default: none."""
-    optimization: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    optimization: Annotated[Mapping[str, Any], Frozen] = Field(default_factory=dict[str, Any])
     """`ModelOptimizationPolicy`, by its own field names. Default: none."""
-    files: Mapping[str, str] = Field(default_factory=dict[str, str])
+    files: Annotated[Mapping[str, str], Frozen] = Field(default_factory=dict[str, str])
     """Small files of the model by path below its directory (`1/model.py`), for `model.source: files`.
     Default: none."""
-    weight_bytes: Size | None = Field(default=None, ge=0)
+    weight_bytes: Size | None = Field(default=None, ge=0, le=MAX_BYTES)
     """GPU memory of one copy. Default: the stack's model for the one that is called, else 0."""
 
     @property
@@ -115,17 +120,19 @@ class TritonSettings(BaseModel):
     image: str | None = None
     """Own image, by digest: `nvcr.io/nvidia/tritonserver:26.08-py3@sha256:...`. Backends vllm and tensorrtllm
     are in images of their own. Default: the pinned release's."""
-    grpc: bool = False
+    grpc: YesNo = False
     """Whether gRPC listens on 8001 inside the replica. Callers pass the front door, which speaks HTTP.
     Default no."""
-    response_cache_size: Size | None = Field(default=None, gt=0)
+    response_cache_size: Size | None = Field(default=None, gt=0, le=MAX_BYTES)
     """Host memory of the response cache. Default: 256 MiB where a model uses it."""
-    rate_limit_resources: Mapping[str, int] = Field(default_factory=dict[str, int])
+    rate_limit_resources: Annotated[Mapping[str, Resources], Frozen] = Field(default_factory=dict[str, int])
     """How many there are of each resource of the rate limiter. Default: the most that any instance asks."""
-    shared_memory_per_instance: Size | None = Field(default=None, gt=0)
+    shared_memory_per_instance: Size | None = Field(default=None, gt=0, le=MAX_BYTES)
     """Of each copy of a python model in /dev/shm; grows with the requests. Default 64 MiB, doubled for
     growth."""
-    backend_config: Mapping[str, Mapping[str, str]] = Field(default_factory=dict[str, Mapping[str, str]])
+    backend_config: Annotated[Mapping[str, Mapping[str, str]], Frozen] = Field(
+        default_factory=dict[str, Mapping[str, str]]
+    )
     """Settings by backend: `{tensorrt: {version-compatible: "true"}}`. Default: none."""
     storage_secret: str | None = Field(default=None, min_length=1)
     """Existing secret for a private bucket, with the keys that its cloud's variables are called by. Default:
@@ -135,7 +142,7 @@ class TritonSettings(BaseModel):
     extra_args: tuple[str, ...] = ()
     """More flags of `tritonserver`, one element each. Flags with a field of their own are refused. Default:
     none."""
-    extra_env: Mapping[str, str] = Field(default_factory=dict[str, str])
+    extra_env: Annotated[Mapping[str, str], Frozen] = Field(default_factory=dict[str, str])
     """More environment variables; no secrets. Default: none."""
 
     @field_validator("image")

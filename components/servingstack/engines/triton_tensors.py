@@ -10,13 +10,30 @@ however large its `max_batch_size`; here batching is on unless it is taken away 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from servingstack.fields import Frozen, Number, Whole, YesNo
 from servingstack.units import Duration
 
 CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+MAX_BATCH = 100_000
+MAX_LEVELS = 1000
+MAX_VERSION = 10**12
+MAX_DIM = 2**31 - 1
+Dim = Annotated[Whole, Field(ge=-1, le=MAX_DIM)]
+Batch = Annotated[Whole, Field(le=MAX_BATCH, ge=-MAX_BATCH)]
+"""What the server refuses of it is said together with the model's own largest batch."""
+GpuNumber = Annotated[Whole, Field(ge=0, le=15)]
+
+
+def _as_key(value: Any) -> Any:
+    """YAML has numbers as keys, JSON only texts."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Level = Annotated[str, BeforeValidator(_as_key), StringConstraints(pattern=r"^[1-9][0-9]{0,2}$")]
 DataType = Literal[
     "TYPE_BOOL",
     "TYPE_UINT8",
@@ -44,11 +61,11 @@ class TritonInput(BaseModel):
     """Its name in requests."""
     data_type: DataType
     """Type of its elements."""
-    dims: tuple[int, ...] = Field(min_length=1)
+    dims: tuple[Dim, ...] = Field(min_length=1)
     """Shape without the batch dimension; -1 for a size that varies."""
-    optional: bool = False
+    optional: YesNo = False
     """Whether a request may leave it out. Default no."""
-    allow_ragged_batch: bool = False
+    allow_ragged_batch: YesNo = False
     """Whether requests of unequal shapes may share a batch. Default no."""
 
 
@@ -60,7 +77,7 @@ class TritonOutput(BaseModel):
     """Its name in answers."""
     data_type: DataType
     """Type of its elements."""
-    dims: tuple[int, ...] = Field(min_length=1)
+    dims: tuple[Dim, ...] = Field(min_length=1)
     """Shape without the batch dimension; -1 for a size that varies."""
     label_filename: str | None = None
     """File beside config.pbtxt with one class label per line. Default: none."""
@@ -72,9 +89,9 @@ class RateLimitResource(BaseModel):
     model_config = CONFIG
     name: str = Field(min_length=1)
     """Any name."""
-    count: int = Field(ge=1)
+    count: Whole = Field(ge=1, le=1_000_000)
     """How many of it an instance holds."""
-    shared: bool = False
+    shared: YesNo = False
     """Whether it is one pool over all GPUs (Triton's `global`). Default: one pool per GPU."""
 
 
@@ -84,15 +101,15 @@ class InstanceGroup(BaseModel):
     model_config = CONFIG
     kind: Literal["KIND_GPU", "KIND_CPU", "KIND_MODEL"] = "KIND_GPU"
     """Where they run; `KIND_MODEL` leaves it to the model. Default KIND_GPU."""
-    count: int = Field(default=1, ge=1)
+    count: Whole = Field(default=1, ge=1, le=1024)
     """Copies on each GPU of `gpus`, or in all without GPUs. Default 1."""
-    gpus: tuple[int, ...] = ()
+    gpus: tuple[GpuNumber, ...] = ()
     """GPU numbers as the replica sees them, from 0. Default: every GPU of the replica."""
     profile: tuple[str, ...] = ()
     """Optimisation profiles of a TensorRT engine. Default: the first."""
     resources: tuple[RateLimitResource, ...] = ()
     """What an instance must hold to run; turns the rate limiter on. Default: none."""
-    priority: int | None = Field(default=None, ge=1)
+    priority: Whole | None = Field(default=None, ge=1, le=1_000_000)
     """Weight in the rate limiter: 2 gets half the chances of 1; turns it on. Default: none."""
 
 
@@ -104,9 +121,9 @@ class QueuePolicy(BaseModel):
     """At the timeout: refuse, or let all others go first. Default REJECT."""
     default_timeout: Duration | None = None
     """Longest wait in Triton's queue. Default: none, the front door's request timeout ends it."""
-    allow_timeout_override: bool = False
+    allow_timeout_override: YesNo = False
     """Whether a request may ask for a shorter one. Default no."""
-    max_queue_size: int = Field(default=0, ge=0)
+    max_queue_size: Whole = Field(default=0, ge=0, le=10_000_000)
     """Most waiting requests, above it they are refused; 0 for no limit. Default 0: the front door bounds
     it."""
 
@@ -115,20 +132,22 @@ class DynamicBatching(BaseModel):
     """Requests of independent callers in one batch."""
 
     model_config = CONFIG
-    preferred_batch_size: tuple[int, ...] | None = None
+    preferred_batch_size: tuple[Batch, ...] | None = None
     """Sizes that are sent at once; a batch of another size waits for the delay. Default: a quarter, a half
     and all of max_batch_size, itself the largest that keeps the SLO."""
     max_queue_delay: Duration | None = None
     """Longest wait for company. Default: what the latency objective leaves, at most the time of a batch."""
-    preserve_ordering: bool = False
+    preserve_ordering: YesNo = False
     """Whether answers leave in the order of the requests. Default no."""
-    priority_levels: int = Field(default=0, ge=0)
+    priority_levels: Whole = Field(default=0, ge=0, le=MAX_LEVELS)
     """Number of priorities, 1 is the highest; 0 for none. Default 0."""
-    default_priority_level: int = Field(default=0, ge=0)
+    default_priority_level: Whole = Field(default=0, ge=0, le=MAX_LEVELS)
     """Priority of requests that name none; needed with priorities."""
     default_queue_policy: QueuePolicy | None = None
     """Policy of the queue. Default: Triton's, no timeout and no bound."""
-    priority_queue_policy: Mapping[int, QueuePolicy] = Field(default_factory=dict[int, QueuePolicy])
+    priority_queue_policy: Annotated[Mapping[Level, QueuePolicy], Frozen] = Field(
+        default_factory=dict[str, QueuePolicy]
+    )
     """Policies of single priorities. Default: the queue's."""
 
 
@@ -155,7 +174,7 @@ class SequenceState(BaseModel):
     """Output that becomes the next state."""
     data_type: DataType
     """Type of its elements."""
-    dims: tuple[int, ...] = Field(min_length=1)
+    dims: tuple[Dim, ...] = Field(min_length=1)
     """Its shape."""
 
 
@@ -172,13 +191,13 @@ class SequenceBatching(BaseModel):
     """Control inputs. Default: none."""
     state: tuple[SequenceState, ...] = ()
     """State that Triton keeps. Default: none, the model keeps its own."""
-    max_candidate_sequences: int | None = Field(default=None, ge=1)
+    max_candidate_sequences: Whole | None = Field(default=None, ge=1, le=1_000_000)
     """Most sequences at once, for `oldest`. Default: twice max_batch_size."""
-    preferred_batch_size: tuple[int, ...] = ()
+    preferred_batch_size: tuple[Batch, ...] = ()
     """Sizes that are sent at once, for `oldest`. Default: none."""
     max_queue_delay: Duration | None = None
     """Longest wait for company. Default: none."""
-    minimum_slot_utilization: float | None = Field(default=None, gt=0, le=1)
+    minimum_slot_utilization: Number | None = Field(default=None, gt=0, le=1)
     """Share of slots that must be filled before the delay ends, for `direct`. Default: none."""
 
 
@@ -188,11 +207,11 @@ class EnsembleStep(BaseModel):
     model_config = CONFIG
     model_name: str = Field(min_length=1)
     """A model of the same repository."""
-    model_version: int = Field(default=-1, ge=-1)
+    model_version: Whole = Field(default=-1, ge=-1, le=MAX_VERSION)
     """Its version; -1 for the newest. Default -1."""
-    input_map: Mapping[str, str] = Field(min_length=1)
+    input_map: Annotated[Mapping[str, str], Frozen] = Field(min_length=1)
     """The ensemble's tensor by the model's input."""
-    output_map: Mapping[str, str] = Field(min_length=1)
+    output_map: Annotated[Mapping[str, str], Frozen] = Field(min_length=1)
     """The ensemble's tensor by the model's output."""
 
 
@@ -200,11 +219,11 @@ class ModelWarmUp(BaseModel):
     """Requests that Triton sends itself while it loads a model; the model is ready after them."""
 
     model_config = CONFIG
-    batch_size: int = Field(default=1, ge=1)
+    batch_size: Whole = Field(default=1, ge=1, le=MAX_BATCH)
     """Size of the batch. Default 1."""
-    count: int = Field(default=1, ge=1)
+    count: Whole = Field(default=1, ge=1, le=1024)
     """How often. Default 1."""
-    dims: Mapping[str, tuple[int, ...]] = Field(default_factory=dict[str, tuple[int, ...]])
+    dims: Annotated[Mapping[str, tuple[Dim, ...]], Frozen] = Field(default_factory=dict[str, tuple[int, ...]])
     """Shape by input, where the model's own varies. Default: 1 for each size that varies."""
     data: Literal["zero", "random"] = "zero"
     """What is in it; strings are always empty. Default zero."""

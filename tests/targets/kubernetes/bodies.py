@@ -58,13 +58,9 @@ def triton_plan() -> ServingPlan:
     return plan(document(model(backend="python")))
 
 
-PLANS = {
-    "defaults": sample_plan,
-    "max": max_plan,
-    "fixed": fixed_plan,
-    "volume": volume_plan,
-    "triton": triton_plan,
-}
+PLANS = {"defaults": sample_plan, "max": max_plan, "fixed": fixed_plan, "volume": volume_plan}
+ALL_PLANS = {**PLANS, "triton": triton_plan}
+"""With an engine that has neither one port nor a benchmark of its own."""
 
 
 def planned() -> dict[str, ServingPlan]:
