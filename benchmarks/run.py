@@ -56,9 +56,9 @@ def previewing(runs: int) -> None:
     """One stack by the component, and a program that has the same objects written out."""
     sys.path.insert(0, str(ROOT / "tools"))
     import pulumi
+
     from local_cluster import Cluster
     from local_engine import LocalEngine
-
     from servingstack import ServingStack, ServingStackArgs
     from servingstack.planner import plan
     from servingstack.targets.kubernetes import resources

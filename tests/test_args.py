@@ -403,7 +403,11 @@ def test_what_is_no_object_is_refused_as_invalid_input(document: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "path", "words"),
     [
-        ({"scaling": {"min_replicas": 0, "scale_to_zero_after": "1ms"}}, "scaling", "at least 1s"),
+        (
+            {"scaling": {"min_replicas": 0, "scale_to_zero_after": "1ms"}},
+            "scaling.scale_to_zero_after",
+            "at least 1s",
+        ),
         ({"slo": {"tpot_p95": "50ms"}, "traffic": {"output_tokens": 1}}, "(document)", "no slo.tpot_p95"),
         ({"stream_timeout": "30d"}, "(document)", "at most 24h"),
     ],
@@ -473,4 +477,4 @@ def _bounds_of_numbers(annotation: Any, metadata: Sequence[Any]) -> list[set[str
 
 def test_a_hold_needs_scale_to_zero_and_a_timeout_a_second() -> None:
     assert "scale_to_zero_after" in violations(scaling={"hold": "2m"})["scaling"].allowed
-    assert "at least 1s" in violations(request_timeout="400ms")["(document)"].allowed
+    assert "at least 1s" in violations(request_timeout="400ms")["request_timeout"].allowed

@@ -49,7 +49,7 @@ from servingstack.fields import (
 from servingstack.measured import MeasuredFiles, MeasuredTable
 from servingstack.naming import KUBERNETES_ROLES, standard_labels
 from servingstack.plain import problems
-from servingstack.units import Count, Duration, GpuId, Size
+from servingstack.units import Count, Duration, GpuId, Seconds, Size
 
 Precision = Literal["auto", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "mxfp4"]
 Option = Literal["auto", "kubernetes"]
@@ -384,14 +384,14 @@ class ScalingArgs(BaseModel):
     """Fewest replicas. Default: what the mean traffic and the warm capacity need, at least 1."""
     max_replicas: Whole | None = Field(default=None, ge=1, le=MAX_REPLICAS)
     """Most replicas. Default: what the peak needs, plus a margin."""
-    scale_to_zero_after: Duration | None = None
+    scale_to_zero_after: Seconds | None = None
     """Idle time after which no replica is kept; goes with `min_replicas: 0`. Default: never."""
-    hold: Duration | None = None
+    hold: Seconds | None = None
     """How long the front door holds a request while a replica starts from zero. Default: the planned cold
     start."""
     queue_depth: Whole | None = Field(default=None, ge=1, le=10_000)
     """Waiting requests per replica at which another is added. Default: from the SLO's budget for waiting."""
-    scale_in_delay: Duration | None = None
+    scale_in_delay: Seconds | None = None
     """How long the load must be low before a replica is taken away, at most 1h. Default: the cold start, at
     least 5m."""
 
@@ -406,9 +406,6 @@ class ScalingArgs(BaseModel):
             raise ValueError(
                 "min_replicas: 0 and scale_to_zero_after, both or neither | Add the other, or remove it."
             )
-        idle = self.scale_to_zero_after
-        if idle is not None and idle < timedelta(seconds=1):
-            raise ValueError("scale_to_zero_after of at least 1s (KEDA counts whole seconds) | Lengthen it.")
         if self.hold is not None and self.scale_to_zero_after is None:
             raise ValueError("hold only with scale_to_zero_after | Add the other, or remove hold.")
         if self.scale_in_delay is not None and self.scale_in_delay.total_seconds() > 3600:
@@ -493,10 +490,10 @@ class ServingStackArgs(BaseModel):
     """How many replicas. Default: from traffic and SLO."""
     warm: Annotated[Whole, Field(ge=0, le=MAX_REPLICAS)] | Literal["auto"] = "auto"
     """Replicas kept ready beyond what the mean traffic needs. Default `auto`: from ramp and cold start."""
-    request_timeout: Duration | None = None
+    request_timeout: Seconds | None = None
     """Longest time of a whole unstreamed request, and of a stream's first byte and idle gap; at least 1s.
     Default 30s."""
-    stream_timeout: Duration | None = None
+    stream_timeout: Seconds | None = None
     """Longest time of a whole streamed request. Default: ten times the request timeout, at least 10m."""
     exposure: Literal["private", "internal", "public"] = "private"
     """Who can reach it: the cluster, the network, or everyone. Default `private`."""
@@ -543,8 +540,6 @@ class ServingStackArgs(BaseModel):
             raise ValueError(
                 f"no slo.{tpot[0]} with traffic.output_tokens: 1, after which no token comes | Remove it."
             )
-        if self.request_timeout is not None and self.request_timeout < timedelta(seconds=1):
-            raise ValueError("request_timeout of at least 1s | Raise it; latency objectives may be shorter.")
         if self.stream_timeout is not None and self.stream_timeout > LONGEST_STREAM:
             raise ValueError("stream_timeout of at most 24h | Shorten it.")
         return self

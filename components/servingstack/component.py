@@ -21,7 +21,7 @@ import pulumi
 from servingstack import lock as locks
 from servingstack._version import __version__
 from servingstack.args import ServingStackArgs
-from servingstack.errors import Infeasible, InvalidInput
+from servingstack.errors import Infeasible, InvalidInput, Violation
 from servingstack.plan import PlanWarning, ServingPlan
 from servingstack.targets import REGISTRY
 
@@ -125,7 +125,7 @@ def decide(args: ServingStackArgs, lock: Lock | None) -> tuple[ServingPlan, list
 
 
 def _parsed(name: str, args: ServingStackArgs | Mapping[str, Any]) -> ServingStackArgs:
-    return ServingStackArgs.parse(args if isinstance(args, ServingStackArgs) else {"name": name, **args})
+    return ServingStackArgs.parse({"name": name, **args} if isinstance(args, Mapping) else args)
 
 
 def _fresh(args: ServingStackArgs) -> ServingPlan:
@@ -142,6 +142,10 @@ def _locked_plan(lock: Lock | None, name: str) -> ServingPlan | None:
         if "stacks" not in lock:
             return locks.parse(ServingPlan, lock, "lock")
         lock = locks.parse(locks.LockFile, lock, "lock")
+    if not isinstance(lock, locks.LockFile):
+        allowed = "a lock file's content, a plan, or none; not a path"
+        kind = f"a {type(lock).__name__}"
+        raise InvalidInput([Violation("lock", kind, allowed, "Read the file with servingstack.lock.read.")])
     entry = lock.stacks.get(name)
     return None if entry is None else entry.plan
 

@@ -10,7 +10,7 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # At most 15 digits: what a float holds exactly, and nothing that overflows.
@@ -44,6 +44,12 @@ def parse_duration(value: Any) -> timedelta:
     if duration <= timedelta(0):
         raise ValueError("a duration above zero | Give a positive duration.")
     return duration
+
+
+def _whole_seconds(value: timedelta) -> timedelta:
+    if value % timedelta(seconds=1):
+        raise ValueError("whole seconds, at least 1s | Round it: nothing on the path counts finer.")
+    return value
 
 
 def format_duration(value: timedelta) -> str:
@@ -115,6 +121,9 @@ Duration = Annotated[
     ),
 ]
 """A length of time, written with its unit."""
+
+Seconds = Annotated[Duration, AfterValidator(_whole_seconds)]
+"""A length of time that what enforces it counts in seconds."""
 
 Size = Annotated[
     int,

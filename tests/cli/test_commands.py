@@ -199,3 +199,15 @@ def test_the_installed_command_ends_quietly_when_its_reader_goes_away(project: P
     )
     assert done.stdout.startswith("chat: ")
     assert done.stderr == ""
+
+
+def test_an_output_that_cannot_be_written_is_no_crash() -> None:
+    """/dev/full refuses every write, as a full disk does."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", "from servingstack.cli import main; main()", "schema"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 74
+    assert "can be used" in done.stderr
+    assert "fault of servingstack" not in done.stderr

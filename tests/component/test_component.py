@@ -390,3 +390,21 @@ def test_invalid_input_is_what_the_core_raises() -> None:
 def test_a_lock_that_is_none_is_refused_with_what_is_wrong(given: Any) -> None:
     with pytest.raises(pulumi.RunError, match=r"(?s)chat: .*  lock: "):
         _run(lock=given)
+
+
+@pytest.mark.parametrize(
+    ("document", "more"),
+    [
+        (None, {}),
+        ([1], {}),
+        ("abc", {}),
+        (DOCUMENT, {"lock": "path"}),
+        (DOCUMENT, {"lock": {"foo": 1}}),
+        (DOCUMENT, {"existing": {5: "x"}}),
+        (DOCUMENT, {"existing": "kubeconfig"}),
+        (DOCUMENT, {"existing": [1]}),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told_as_wrong_input(document: Any, more: dict[str, Any]) -> None:
+    with pytest.raises(pulumi.RunError, match="in the input"):
+        record(lambda: ServingStack("chat", document, **({"lock": sample_plan()} | more)) and None)

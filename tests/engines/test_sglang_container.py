@@ -308,11 +308,6 @@ def test_remote_code_needs_a_revision_and_a_task_must_be_served() -> None:
     assert paths({"id": "x/y", "revision": "abc", "task": "classify"}) == ["model.task"]
 
 
-def test_an_unknown_quantization_method_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ValidationError, match="Did you mean `awq_marlin`"):
-        SglangSettings(kind="sglang", quantization="awq-marlin")
-
-
 def test_settings_have_vllms_names_so_that_a_stack_changes_engine_by_its_kind() -> None:
     ours, theirs = set(SglangSettings.model_fields), set(VllmSettings.model_fields)
     assert ours == theirs

@@ -283,11 +283,6 @@ def test_remote_code_needs_a_revision(parse: Any) -> None:
     assert violations(parse()) == []
 
 
-def test_an_unknown_quantization_method_is_refused_with_the_nearest(parse: Any) -> None:
-    with pytest.raises(InvalidInput, match="Did you mean `auto_awq`"):
-        parse(engine={"kind": "vllm", "quantization": "autoawq"})
-
-
 def test_settings_left_out_are_undecided_but_the_two_that_are_always_on() -> None:
     written = VllmSettings(kind="vllm")
     decided = {k for k, v in written.model_dump().items() if v not in (None, (), {}, False)}

@@ -210,3 +210,50 @@ def test_max_replicas_are_within_the_gpus_that_may_be_used() -> None:
     (more,) = [item for item in refused.value.nearest if item.change.startswith("hardware.max_gpus")]
     asked["hardware"]["max_gpus"] = int(more.change.partition(": ")[2])
     assert plan(asked).scaling.max_replicas == 10
+
+
+def test_both_a_minimum_and_warm_replicas_are_kept() -> None:
+    asked = {"hardware": L4, "traffic": {"requests_per_second": 4}}
+    for low in (1, 50):
+        scaling = plan(document(**asked, warm=2, scaling={"min_replicas": low})).scaling
+        assert scaling.min_replicas == max(low, scaling.mean_replicas + 2)
+        assert scaling.warm_replicas >= 2
+
+
+@pytest.mark.parametrize(
+    "hardware",
+    [
+        {"accelerators": ["l4"], "prices": {"l4": 0}},
+        {"prices": {"l4": 0}},
+        {"nodes": [{"accelerator": "l4", "gpus": 4, "count": 2, "cpu": 96, "memory": "380Gi",
+                    "hourly_price": 0}]},
+        {"instance_type": "g6.xlarge", "prices": {"g6.xlarge": 0}},
+    ],
+)  # fmt: skip
+def test_hardware_that_costs_nothing_can_be_planned(hardware: dict[str, object]) -> None:
+    found = plan(document(hardware=hardware))
+    assert (found.architecture.accelerator, found.cost.hourly_usd) == ("l4", 0)
+    assert (found.cost.peak_hourly_usd, found.cost.per_million_output_tokens_usd) == (0, 0)
+
+
+def _from_zero(**more: object) -> dict[str, object]:
+    node = {
+        "accelerator": "l4", "gpus": 1, "count": 9, "cpu": 8, "memory": "30Gi", "scale_from_zero": True,
+        "hourly_price": 1,
+    }  # fmt: skip
+    return {"nodes": [node], **more}
+
+
+def test_a_placeholders_gpu_counts_in_the_price_of_the_peak_and_in_the_limits() -> None:
+    traffic = {"requests_per_second": 0.2}
+    free = plan(document(hardware=_from_zero(), traffic=traffic))
+    together = free.scaling.max_replicas + free.scaling.surge_replicas
+    assert free.scaling.placeholder_pods == 1
+    assert free.cost.peak_hourly_usd == together + 1
+    for limit in ("max_gpus", "max_hourly_cost"):
+        tight = plan(document(hardware=_from_zero(**{limit: together}), traffic=traffic))
+        scaling = tight.scaling
+        asked = scaling.max_replicas + scaling.surge_replicas + scaling.placeholder_pods
+        assert asked == tight.cost.peak_hourly_usd == together
+        roomy = plan(document(hardware=_from_zero(**{limit: together + 1}), traffic=traffic))
+        assert roomy.scaling.placeholder_pods == 1

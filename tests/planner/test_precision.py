@@ -100,3 +100,53 @@ def test_no_gpu_below_what_the_engine_was_built_for_is_used() -> None:
     refusal = served_on(catalog.gpu("v100"), known(LLAMA_8B), "fp16")
     assert isinstance(refusal, str)
     assert "7.0" in refusal
+
+
+def _engine(dtype: str) -> dict[str, str]:
+    return {"kind": "vllm", "dtype": dtype}
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype", "gpu"),
+    [
+        (LLAMA_8B, "float32", "h100-80gb"),
+        (LLAMA_8B, "float", "l4"),
+        ("Qwen/Qwen2.5-7B-Instruct-AWQ", "float32", "l4"),
+        ("Qwen/Qwen2.5-1.5B-Instruct", "bfloat16", "t4"),
+        ("Qwen/Qwen2.5-7B-Instruct-AWQ", "bfloat16", "t4"),
+        ("openai/gpt-oss-20b", "float16", "h100-80gb"),
+    ],
+)
+def test_a_type_that_was_not_sized_or_the_gpu_lacks_is_refused(model: str, dtype: str, gpu: str) -> None:
+    with pytest.raises(Infeasible) as refused:
+        plan(document(model, engine=_engine(dtype), hardware={"accelerators": [gpu]}))
+    assert refused.value.binding.startswith("engine.dtype")
+    assert "engine.dtype: left out" in [item.change for item in refused.value.nearest]
+
+
+def test_what_a_type_was_asked_for_is_what_is_sized_and_said() -> None:
+    config = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "num_hidden_layers": 16,
+        "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 8192,
+        "vocab_size": 128256, "max_position_embeddings": 8192, "torch_dtype": "float32",
+    }  # fmt: skip
+    sizes: dict[str, int] = {}
+    for dtype in ("auto", "float32", "float16", "bfloat16"):
+        found = plan(document("me/wide", model={"config": config}, engine=_engine(dtype)))
+        assert _flags(found)["dtype"] == found.architecture.dtype
+        sizes[dtype] = found.architecture.weight_bytes
+    assert sizes["auto"] == sizes["float32"] == 2 * sizes["float16"] == 2 * sizes["bfloat16"]
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("bf16", "half"), ("fp16", "bfloat16")])
+def test_a_type_against_the_precision_is_refused(precision: str, dtype: str) -> None:
+    with pytest.raises(InvalidInput, match=r"engine\.dtype"):
+        plan(document(LLAMA_8B, model={"precision": precision}, engine=_engine(dtype)))
+
+
+@pytest.mark.parametrize("method", ["awq", "fp8", "compressed-tensors"])
+def test_the_precision_is_the_one_way_to_quantise(method: str) -> None:
+    with pytest.raises(InvalidInput, match=r"engine\.quantization"):
+        plan(document(LLAMA_8B, engine={"kind": "vllm", "quantization": method}))
+    with pytest.raises(InvalidInput, match=r"use model\.precision"):
+        plan(document(LLAMA_8B, engine={"kind": "vllm", "extra_args": [f"--quantization={method}"]}))

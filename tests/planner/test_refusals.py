@@ -199,3 +199,111 @@ def test_fp8_blocks_that_no_split_leaves_whole_are_invalid_input() -> None:
         (violation,) = refused.value.violations
         assert violation.path == "model.id"
         assert "5500" in violation.allowed
+
+
+def _violation(**parts: Any) -> Any:
+    with pytest.raises(InvalidInput) as refused:
+        plan(document(**parts))
+    (violation,) = refused.value.violations
+    return violation
+
+
+def test_max_replicas_and_a_rollouts_one_more_count_in_max_gpus() -> None:
+    hardware = {"max_gpus": 2, "accelerators": ["l4"]}
+    doc = document(hardware=hardware, traffic={"requests_per_second": 0.2}, scaling={"max_replicas": 5})
+    refused = _refused(doc)
+    assert refused.binding.startswith("hardware.max_gpus")
+    assert "hardware.max_gpus: 6" in [item.change for item in refused.nearest]
+
+
+def _cluster(mode: str) -> dict[str, Any]:
+    volume = {"weights_storage_class": "fast", "weights_access_mode": mode}
+    return {"target": {"option": "kubernetes", "kubernetes": volume}}
+
+
+def _l4s(gpus: int, count: int) -> dict[str, Any]:
+    return {"nodes": [{"accelerator": "l4", "gpus": gpus, "count": count, "cpu": 96, "memory": "380Gi"}]}
+
+
+@pytest.mark.parametrize("hardware", [{"accelerators": ["l4"]}, _l4s(1, 4), _l4s(4, 2)])
+def test_a_volume_that_one_node_mounts_is_refused_where_replicas_may_be_on_several(
+    hardware: dict[str, Any],
+) -> None:
+    doc = document(**_cluster("ReadWriteOnce"), hardware=hardware, traffic={"requests_per_second": 0.2})
+    refused = _refused(doc)
+    assert refused.binding.startswith("target.kubernetes.weights_access_mode")
+    assert "target.kubernetes.weights_access_mode: ReadWriteMany" in [item.change for item in refused.nearest]
+    plan(doc | _cluster("ReadWriteMany"))
+
+
+def test_a_volume_that_one_node_mounts_does_where_that_node_holds_every_replica() -> None:
+    traffic = {"requests_per_second": 0.2}
+    found = plan(document(**_cluster("ReadWriteOnce"), hardware=_l4s(4, 1), traffic=traffic))
+    assert found.scaling.max_replicas + found.scaling.surge_replicas <= 4
+
+
+@pytest.mark.parametrize("length", [16, 60])
+def test_a_context_that_the_warm_up_does_not_fit_is_refused(length: int) -> None:
+    short = {"input_tokens": 8, "output_tokens": 4}
+    assert _violation(model={"max_model_len": length}, traffic=short).path == "model.max_model_len"
+    warm_up = plan(document(model={"max_model_len": 96}, traffic=short)).container.warm_up
+    assert len(warm_up.body["prompt"]) + warm_up.body["max_tokens"] < 96
+
+
+@pytest.mark.parametrize("name", ["request_timeout", "stream_timeout"])
+@pytest.mark.parametrize("value", ["100ms", "2500ms", "31.5s"])
+def test_a_timeout_is_kept_as_written_or_refused(name: str, value: str) -> None:
+    violation = _violation(**{name: value})
+    assert violation.path == name
+    assert "whole seconds" in violation.allowed
+
+
+@pytest.mark.parametrize("name", ["scale_to_zero_after", "hold", "scale_in_delay"])
+def test_what_is_counted_in_seconds_is_not_rounded(name: str) -> None:
+    scaling = {"min_replicas": 0, "scale_to_zero_after": "10m", name: "90.5s"}
+    assert _violation(scaling=scaling).path == f"scaling.{name}"
+
+
+@pytest.mark.parametrize("value", ["1h1s", "24d", "30d"])
+def test_a_request_that_the_door_cannot_hold_so_long_is_refused(value: str) -> None:
+    assert _violation(request_timeout=value, stream_timeout="24h").path == "request_timeout"
+
+
+@pytest.mark.parametrize("rate", [1e6, 1e308])
+@pytest.mark.parametrize(
+    "name",
+    ["requests_per_second", "peak_requests_per_second", "concurrent_users", "output_tokens_per_second"],
+)
+def test_a_rate_beyond_all_bounds_is_refused(name: str, rate: float) -> None:
+    rate *= 100 if name in ("concurrent_users", "output_tokens_per_second") and rate < 1e300 else 1
+    assert _violation(traffic={name: rate}).path == f"traffic.{name}"
+
+
+def test_more_replicas_than_a_cluster_has_nodes_are_refused() -> None:
+    doc = document(hardware={"accelerators": ["t4"]}, traffic={"requests_per_second": 9000})
+    refused = _refused(doc)
+    assert refused.binding.startswith("scaling.max_replicas")
+    assert "allows 5000 in all" in refused.binding
+
+
+def test_sizes_that_contradict_each_other_are_refused() -> None:
+    assert _violation(model={"weight_bytes": "1B"}).path == "model.weight_bytes"
+    assert _violation(model={"weight_bytes": "16TB"}).path == "model.weight_bytes"
+    assert _violation(model={"active_parameters": "9B"}).path == "model.active_parameters"
+    plan(document(model={"weight_bytes": "5GB", "parameters": "8B", "active_parameters": "8B"}))
+
+
+def test_warm_replicas_of_a_stack_that_keeps_none_are_refused() -> None:
+    assert _violation(warm=2, scaling={"min_replicas": 0, "scale_to_zero_after": "10m"}).path == "warm"
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--prefill-context-parallel-size=2", "--decode_context_parallel_size=2", "-dcp=2",
+        "--speculative-config.method=ngram", "--spec-model=me/draft", "--quantization-config={}",
+        "--offload-group-size=2",
+    ],
+)  # fmt: skip
+def test_a_flag_that_takes_gpus_or_memory_nobody_planned_is_refused(flag: str) -> None:
+    assert "engine.extra_args" in _violation(engine={"kind": "vllm", "extra_args": [flag]}).path

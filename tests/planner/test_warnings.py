@@ -75,14 +75,44 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+CASES |= {
+    f"batch-beyond-slo {path}": document(
+        engine={"kind": "vllm", "max_num_seqs": 256},
+        hardware={"accelerators": ["l4"]},
+        traffic={"output_tokens": 512, "requests_per_second": 1},
+        **asked,
+    )
+    for path, asked in {
+        "slo.latency_p95": {"slo": {"latency_p95": "40s"}, "request_timeout": "2m"},
+        "request_timeout": {"request_timeout": "40s"},
+    }.items()
+}
+CASES |= {
+    "cold-start-breaks-slo request_timeout": document(
+        scaling={"min_replicas": 0, "scale_to_zero_after": "10m"}
+    ),
+    "no-warm-replica request_timeout": document(
+        warm=0, traffic={"requests_per_second": 10, "peak_requests_per_second": 500, "ramp": "1s"}
+    ),
+    "gpu-mostly-idle hardware.nodes": document(
+        "Qwen/Qwen2.5-0.5B-Instruct",
+        hardware={
+            "nodes": [{"accelerator": "h200", "gpus": 8, "count": 1, "cpu": 180, "memory": "1500Gi"}],
+        },
+    ),
+}
+
+
 def _codes(doc: dict[str, Any]) -> set[str]:
     return {warning.code for warning in plan(doc).warnings}
 
 
-@pytest.mark.parametrize("code", CASES)
-def test_the_warning_is_given_with_a_path_and_what_to_do(code: str) -> None:
-    (warning, *_) = [found for found in plan(CASES[code]).warnings if found.code == code]
+@pytest.mark.parametrize("name", CASES)
+def test_the_warning_is_given_with_a_path_and_what_to_do(name: str) -> None:
+    code, _, limit = name.partition(" ")
+    (warning, *_) = [found for found in plan(CASES[name]).warnings if found.code == code]
     assert warning.path
+    assert limit in warning.path + warning.message
     assert len(warning.message) > 40
 
 
@@ -106,3 +136,15 @@ def test_an_idle_gpu_is_told_what_would_do_instead_and_for_how_much() -> None:
 def test_the_cheapest_gpu_is_not_called_idle() -> None:
     doc = document("Qwen/Qwen2.5-0.5B-Instruct", traffic={"requests_per_second": 0.5})
     assert "gpu-mostly-idle" not in _codes(doc)
+
+
+def test_a_cold_start_within_every_limit_is_no_warning() -> None:
+    zero = {"min_replicas": 0, "scale_to_zero_after": "10m"}
+    assert "cold-start-breaks-slo" not in _codes(
+        document("Qwen/Qwen2.5-0.5B-Instruct", scaling=zero, request_timeout="10m", slo={"tpot_p95": "1s"})
+    )
+
+
+def test_a_ramp_that_a_cold_start_keeps_up_with_needs_no_warm_replica() -> None:
+    traffic = {"requests_per_second": 8, "ramp": "30d"}
+    assert "no-warm-replica" not in _codes(document(LLAMA_8B, warm=0, traffic=traffic))

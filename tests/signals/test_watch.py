@@ -180,8 +180,6 @@ def test_a_release_of_unknown_number_is_asked_by_both_names() -> None:
     """F079."""
     names = {
         found["__name__"]
-        for found in selectors(
-            _query(sample_plan(architecture={"engine_version": None}), "kv_cache_usage")
-        )
+        for found in selectors(_query(sample_plan(architecture={"engine_version": None}), "kv_cache_usage"))
     }
     assert names == {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}

@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from servingstack.engines import facts
 from servingstack.engines.sglang_extra import (
     cache_environment,
     check_extra_args,
@@ -97,9 +96,6 @@ class SglangSettings(BaseModel):
     yes."""
     kv_cache_dtype: Literal["auto", "bfloat16", "fp8_e4m3", "fp8_e5m2"] | None = None
     """Type of the KV cache. Default: that of the activations."""
-    quantization: str | None = None
-    """Quantization method by SGLang's name. Default: read from the checkpoint, or `fp8` where the plan
-    converts."""
     dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] | None = None
     """Type of the activations. Default: bfloat16, or half for fp16 weights."""
     load_format: Literal["auto", "safetensors", "runai_streamer", "fastsafetensors"] | None = None
@@ -130,15 +126,6 @@ class SglangSettings(BaseModel):
                 f"an image by digest, `name:v{VERSION}@sha256:<64 hex digits>` | "
                 "Pin the digest: a tag such as `latest` moves."
             )
-        return value
-
-    @field_validator("quantization")
-    @classmethod
-    def _method_is_known(cls, value: str | None) -> str | None:
-        known = facts.flags("sglang", VERSION)["quantization"].choices if value is not None else ()
-        if value is not None and value not in known:
-            close = facts.closest(value, list(known))
-            raise ValueError(f"one of {', '.join(known)} | {close or 'Correct it, or leave it out.'}")
         return value
 
     @field_validator("extra_args")

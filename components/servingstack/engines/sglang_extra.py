@@ -26,7 +26,7 @@ MANAGED_FLAGS = {
     "max-prefill-tokens": "engine.max_num_batched_tokens",
     "disable-radix-cache": "engine.enable_prefix_caching",
     "kv-cache-dtype": "engine.kv_cache_dtype",
-    "quantization": "engine.quantization",
+    "quantization": "model.precision",
     "dtype": "engine.dtype",
     "load-format": "engine.load_format",
     "trust-remote-code": "engine.trust_remote_code",

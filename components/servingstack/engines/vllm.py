@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from servingstack.engines import facts
 from servingstack.engines.vllm_extra import cache_environment, check_extra_args, check_extra_env, extra_flags
 from servingstack.engines.vllm_limits import UPSTREAM, VERSION, version_of
 from servingstack.errors import Violation
@@ -43,6 +42,11 @@ MODEL_PATH = "/models"
 WARM_UP_REQUESTS = 3
 """Enough to compile what is compiled lazily: the first of each kind pays, the last proves it."""
 WARM_UP_TIMEOUT_S = 120.0
+WARM_UP_PROMPT = "Warm-up: say in one sentence why the sky is blue."
+WARM_UP_TOKENS = 16
+SHORTEST_CONTEXT = len(WARM_UP_PROMPT) + 2 + WARM_UP_TOKENS
+"""Shortest max_model_len that holds a warm-up request, were each letter a token, with a beginning and an end
+about them: vLLM answers a longer one with 400, and the replica would never be ready."""
 _IMAGE = re.compile(r"[a-z0-9][a-z0-9./:_-]*@sha256:[0-9a-f]{64}")
 _SETTINGS = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -69,11 +73,9 @@ class VllmSettings(BaseModel):
     """Whether long prompts are cut so that others keep decoding. Default yes."""
     kv_cache_dtype: Literal["auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"] | None = None
     """Type of the KV cache. Default: that of the activations."""
-    quantization: str | None = None
-    """Quantization method by vLLM's name. Default: read from the checkpoint, or `fp8` where the plan
-    converts."""
     dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] | None = None
-    """Type of the activations. Default: bfloat16, or half on GPUs without it."""
+    """Type of the activations, to which weights that are not quantised are cast. Default: bfloat16, or half
+    on GPUs without it."""
     load_format: Literal["auto", "safetensors", "runai_streamer", "fastsafetensors"] | None = None
     """How weights are read. Default `auto`."""
     trust_remote_code: YesNo = False
@@ -102,17 +104,6 @@ class VllmSettings(BaseModel):
             raise ValueError(
                 "an image by digest, `name:v0.30.0@sha256:<64 hex digits>` | "
                 "Pin the digest: a tag such as `latest` moves."
-            )
-        return value
-
-    @field_validator("quantization")
-    @classmethod
-    def _method_is_known(cls, value: str | None) -> str | None:
-        known = facts.known_values("vllm", VERSION, "quantization") if value is not None else ()
-        if value is not None and value not in known:
-            close = facts.closest(value, list(known))
-            raise ValueError(
-                f"one of {', '.join(known)} | {close if close else 'Correct it, or leave it out.'}"
             )
         return value
 
@@ -265,10 +256,10 @@ def _environment(args: ServingStackArgs, settings: VllmSettings, volume: str | N
 
 
 def _warm_up(architecture: Architecture) -> WarmUp:
-    prompt = "Warm-up: say in one sentence why the sky is blue."
+    prompt = WARM_UP_PROMPT
     path, body = (
         "/v1/completions",
-        {"model": architecture.model, "prompt": prompt, "max_tokens": 16, "temperature": 0},
+        {"model": architecture.model, "prompt": prompt, "max_tokens": WARM_UP_TOKENS, "temperature": 0},
     )
     if architecture.task == "embed":
         path, body = "/v1/embeddings", {"model": architecture.model, "input": prompt}

@@ -117,6 +117,27 @@ def activation_dtype(precision: str, capability: Capability) -> str:
     return "half" if precision == "fp16" or capability < BF16_CAPABILITY else "bfloat16"
 
 
+DTYPES = {
+    "half": "half", "float16": "half", "bfloat16": "bfloat16", "float": "float", "float32": "float",
+}  # fmt: skip
+"""Values of `--dtype` by the spelling that the plan uses; `auto` is the planner's own choice."""
+CAST = {"half": "fp16", "bfloat16": "bf16", "float": "fp32"}
+"""What weights that are not quantised are cast to as they are loaded."""
+
+
+def dtype_refusal(dtype: str, precision: str, stored: str, capability: Capability) -> str | None:
+    """Why weights of that precision cannot be served with such activations, or None if they can."""
+    kind = DTYPES.get(dtype)
+    if kind == "bfloat16" and capability < BF16_CAPABILITY:
+        return f"bfloat16 needs compute capability 8.0; this GPU has {capability[0]}.{capability[1]}"
+    if kind == "float" and not precision == stored == "fp32":
+        # Quantised weights take 16-bit activations (act_dtypes in data/vllm-0.30.0.quantization.json).
+        return f"{dtype} would be wider than {precision}; it is for weights that are stored in fp32"
+    if kind == "half" and precision == "mxfp4":  # quantization/mxfp4.py, get_supported_act_dtypes
+        return "mxfp4 weights take bfloat16 activations alone"
+    return None
+
+
 def quantization_method(precision: str, stored: str) -> str | None:
     """`--quantization` for serving `precision` from a checkpoint stored as `stored`; None where the engine
     reads it from the checkpoint. Forcing `awq` or `gptq` would only bypass the engine's own choice of the

@@ -97,7 +97,8 @@ def _engine(demand: Demand, chosen: Solution) -> Iterator[_Row]:
     tokens = engine.max_num_batched_tokens
     yield tokens, "engine.max_num_batched_tokens", found.step_tokens, "the engine's own for such a GPU"
     yield engine.kv_cache_dtype, "engine.kv_cache_dtype", "auto", "that of the activations"
-    yield engine.dtype, "engine.dtype", found.served.dtype, "what the GPU computes in"
+    dtype = None if engine.dtype == "auto" else engine.dtype
+    yield dtype, "engine.dtype", found.served.dtype, "what the GPU computes in"
     for name in ("enable_prefix_caching", "enable_chunked_prefill"):
         given = True if name in engine.model_fields_set else None
         yield given, f"engine.{name}", str(getattr(engine, name)).lower(), "default"

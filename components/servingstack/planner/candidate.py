@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from servingstack import catalog
-from servingstack.catalog import GIB
+from servingstack.catalog import GIB, Gpu
+from servingstack.engines.vllm_limits import dtype_refusal
 from servingstack.errors import Violation
 
 from . import dynamic, measurement
@@ -99,15 +100,14 @@ def kv_dtype_bytes(name: str | None, served: Served) -> float:
 
 def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> Layout | Loss:
     """Fill the GPU; memory only."""
-    served = served_on(offer.gpu, demand.model, precision, demand.kind.limits)
+    lost = _type_loss(demand, offer.gpu, precision)
+    if lost is not None:
+        return lost
+    served = served_on(offer.gpu, demand.model, precision, demand.engine.dtype, demand.kind.limits)
     if isinstance(served, str):
         return Loss("precision", served, "model.precision")
     if demand.batcher is not None:
         return _copies(demand, offer, tp, served)
-    kept, limits = demand.engine.kv_cache_dtype, demand.kind.limits
-    refusal = None if kept is None else limits.kv_cache_refusal(kept, offer.gpu.compute_capability)
-    if refusal is not None:
-        return Loss("precision", refusal, "engine.kv_cache_dtype")
     return _split(demand, offer, (tp, pp), served)
 
 
@@ -170,6 +170,17 @@ def _copies(demand: Demand, offer: Offer, gpus: int, served: Served) -> Layout |
         host=room,
         data=gpus,
     )
+
+
+def _type_loss(demand: Demand, gpu: Gpu, precision: str) -> Loss | None:
+    """Types that the engine was told and that GPU cannot compute or keep."""
+    computed, kept, capability = demand.engine.dtype, demand.engine.kv_cache_dtype, gpu.compute_capability
+    if computed is not None:
+        refusal = dtype_refusal(computed, precision, demand.model.precision, capability)
+        if refusal is not None:
+            return Loss("precision", refusal, "engine.dtype")
+    refusal = None if kept is None else demand.kind.limits.kv_cache_refusal(kept, capability)
+    return None if refusal is None else Loss("precision", refusal, "engine.kv_cache_dtype")
 
 
 def _share(demand: Demand, offer: Offer, served: Served, split: tuple[int, int]) -> Share:
@@ -345,17 +356,17 @@ def _replica(demand: Demand, found: Layout, speed: Speed, places: int) -> Replic
     )
 
 
-_WHAT = {"ttft": "a first token", "tpot": "a further token", "latency": "a whole request"}
+WHAT = {"ttft": "a first token", "tpot": "a further token", "latency": "a whole request"}
 
 
 def _unloaded_loss(replica: AnyReplica, limits: tuple[Limit, ...]) -> Loss | None:
     """Limits that even a single request misses."""
     for limit in limits:
-        alone = _base(replica, limit.kind, 1.0)
+        alone = unqueued(replica, limit.kind, 1.0)
         if alone > limit.seconds:
             return Loss(
                 "latency",
-                f"{_WHAT[limit.kind]} takes {alone * 1000:.0f} ms without any load, above {limit.path} of "
+                f"{WHAT[limit.kind]} takes {alone * 1000:.0f} ms without any load, above {limit.path} of "
                 f"{limit.seconds * 1000:.0f} ms",
                 limit.path,
                 excess=alone / limit.seconds,
@@ -363,7 +374,7 @@ def _unloaded_loss(replica: AnyReplica, limits: tuple[Limit, ...]) -> Loss | Non
     return None
 
 
-def _base(replica: AnyReplica, kind: str, in_flight: float) -> float:
+def unqueued(replica: AnyReplica, kind: str, in_flight: float) -> float:
     """What a request sees in a batch of that size, without waiting."""
     if kind == "ttft":
         return replica.ttft_unqueued(in_flight)
@@ -376,12 +387,12 @@ def _within_limits(replica: AnyReplica, limits: tuple[Limit, ...]) -> tuple[int,
     """The largest batch that keeps every limit while it is full."""
     best, path = replica.places, ""
     for limit in limits:
-        if _base(replica, limit.kind, best) <= limit.seconds:
+        if unqueued(replica, limit.kind, best) <= limit.seconds:
             continue
         low, high = 1, best  # low keeps the limit, high does not
         while high - low > 1:
             middle = (low + high) // 2
-            kept = _base(replica, limit.kind, middle) <= limit.seconds
+            kept = unqueued(replica, limit.kind, middle) <= limit.seconds
             low, high = (middle, high) if kept else (low, middle)
         best, path = low, limit.path
     return best, path

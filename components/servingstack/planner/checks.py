@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from servingstack import measured
 from servingstack.args import ServingStackArgs
+from servingstack.engines import vllm
 from servingstack.engines.registry import Tuning
+from servingstack.engines.vllm_limits import CAST, DTYPES
 from servingstack.errors import InvalidInput, Violation
 from servingstack.targets import Capabilities, all_capabilities
 
@@ -68,15 +70,14 @@ def check_engine(demand: Demand) -> None:
         hardware = demand.args.hardware
         known = hardware.accelerators if hardware.nodes is None else {n.accelerator for n in hardware.nodes}
         found += measured.violations(demand.args.measured, demand.args.model.id, known)
-    if engine.quantization is not None and demand.args.model.precision not in ("auto", engine.quantization):
-        found.append(
-            Violation(
-                "engine.quantization",
-                engine.quantization,
-                f"left out, or in agreement with model.precision {demand.args.model.precision}",
-                "Set model.precision alone.",
-            )
-        )
+    asked = demand.args.model.precision
+    cast = None if engine.dtype is None else CAST.get(DTYPES.get(engine.dtype, ""))
+    if asked in CAST.values() and cast not in (None, asked):
+        allowed = f"the type of model.precision {asked}, to which the weights are cast"
+        found.append(Violation("engine.dtype", engine.dtype, allowed, "Set one of the two alone."))
+    if demand.batcher is None and demand.max_model_len < vllm.SHORTEST_CONTEXT:
+        allowed = f"at least {vllm.SHORTEST_CONTEXT}, which the warm-up's own request takes"
+        found.append(Violation("model.max_model_len", demand.max_model_len, allowed, "Raise it."))
     if found:
         raise InvalidInput(found)
 

@@ -108,6 +108,10 @@ def resolve(args: ServingStackArgs) -> Demand:
     prompt = _input_tokens(args, model.max_context, kind, notes)
     cached = args.traffic.shared_prefix_tokens if engine.enable_prefix_caching else 0
     _check_task(args, model.task, notes)
+    if args.scaling.min_replicas == 0 and args.warm not in ("auto", 0):
+        fix = "Leave warm out, or keep a replica: remove scale_to_zero_after and min_replicas: 0."
+        allowed = "auto or 0 with scaling.min_replicas: 0, which keeps none"
+        notes.violations.append(Violation("warm", args.warm, allowed, fix))
     request_s, stream_s = _timeouts(args, notes)
     length = model.max_context
     if kind.batcher is None:

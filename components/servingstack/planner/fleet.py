@@ -6,14 +6,17 @@ the peak here, of `max_gpus`, of the nodes and of the price."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from servingstack.args import MAX_REPLICAS
 from servingstack.plan import ColdStart
 from servingstack.targets import Capabilities
 
 from .candidate import Fit, Layout, Loss, cache_on_volume, weights_on_volume
 from .coldstart import Start, cold_start
 from .demand import Demand
+from .hardware import Offer
 
 MARGIN = 1.25
 """Room above the planned peak: estimates miss by more than 10 %, and traffic by more than that."""
@@ -38,7 +41,7 @@ class Fleet:
     hourly_usd: float
     """At the minimum number of replicas."""
     peak_usd: float
-    """At the maximum, surge included."""
+    """At the maximum, surge and placeholders included."""
 
 
 def fleet(demand: Demand, found: Fit, can: Capabilities) -> Fleet | Loss:
@@ -94,14 +97,11 @@ def _within_hardware(
     room = found.layout.host
     per_node = max(1, offer.replicas_per_node(gpus, room.cpu, room.memory_request))
     needed = max(counts.peak, counts.low)
-    limits = [
-        (offer.nodes * per_node if offer.nodes is not None else None, "hardware.nodes"),
-        (hardware.max_gpus // gpus if hardware.max_gpus is not None else None, "hardware.max_gpus"),
-    ]
+    limits = list(_limits(demand, found, per_node))
     high = demand.args.scaling.max_replicas
     asked = needed if high is None else max(needed, high)
     for most, path in limits:
-        if most is not None and asked + counts.surge > most:
+        if asked + counts.surge > most:
             extra = " and one for a rollout" if counts.surge else ""
             why = "scaling.max_replicas" if asked > needed else "the traffic"
             return Loss(
@@ -113,7 +113,7 @@ def _within_hardware(
             )
     if high is None:
         high = max(needed, counts.peak + 1, math.ceil(MARGIN * counts.peak))
-        high = min([high, *(most - counts.surge for most, _ in limits if most is not None)])
+        high = min([high, *(most - counts.surge for most, _ in limits)])
 
     def cost(replicas: int) -> float:
         return offer.hourly(replicas, gpus, per_node)
@@ -133,7 +133,8 @@ def _within_hardware(
         if cost(high + counts.surge) > budget:
             reason = f"max_replicas {high} cost ${cost(high + counts.surge):.2f}/h, above max_hourly_cost"
             return Loss("cost", reason, "hardware.max_hourly_cost", cost(high + counts.surge) / budget)
-    placeholders = 1 if offer.scale_from_zero and high > counts.low and _waits(demand) else 0
+    full = high + counts.surge + 1
+    placeholders = _placeholders(demand, offer, full * gpus, cost(full)) if high > counts.low else 0
     return Fleet(
         mean=counts.mean,
         peak=counts.peak,
@@ -147,8 +148,30 @@ def _within_hardware(
         per_node=per_node,
         steady_usd=cost(max(counts.low, counts.mean) + placeholders),
         hourly_usd=cost(counts.low + placeholders),
-        peak_usd=cost(high + counts.surge),
+        peak_usd=cost(min([high + counts.surge + placeholders, *(most for most, _ in limits)])),
     )
+
+
+def _placeholders(demand: Demand, offer: Offer, gpus: int, usd: float) -> int:
+    """One, where nodes must first be started, unless the peak with it would break a limit: what is put out of
+    a full node asks for one more."""
+    hardware = demand.args.hardware
+    within = hardware.max_gpus is None or gpus <= hardware.max_gpus
+    paid = hardware.max_hourly_cost is None or usd <= hardware.max_hourly_cost
+    return 1 if offer.scale_from_zero and _waits(demand) and within and paid else 0
+
+
+def _limits(demand: Demand, found: Fit, per_node: int) -> Iterator[tuple[int, str]]:
+    """Most replicas at any moment, a rollout's among them, and the field that says so."""
+    hardware, offer, cluster = demand.args.hardware, found.layout.offer, demand.args.target.kubernetes
+    if offer.nodes is not None:
+        yield offer.nodes * per_node, "hardware.nodes"
+    if hardware.max_gpus is not None:
+        yield hardware.max_gpus // found.layout.gpus, "hardware.max_gpus"
+    if cache_on_volume(demand) and cluster.weights_access_mode == "ReadWriteOnce":
+        # Nothing keeps the pods on one of several nodes, and only one of them mounts the volume.
+        yield per_node if offer.nodes == 1 else 1, "target.kubernetes.weights_access_mode"
+    yield MAX_REPLICAS, "scaling.max_replicas"
 
 
 def start_of(demand: Demand, found: Layout) -> ColdStart:
@@ -185,9 +208,9 @@ def kept_rps(demand: Demand, found: Layout) -> float:
 
 def _lowest(demand: Demand, found: Fit, mean: int, cold: ColdStart) -> int:
     given = demand.args.scaling.min_replicas
-    if given is not None:
-        return given
     warm = demand.args.warm
+    if given is not None:  # both asked: both kept
+        return given if warm in ("auto", 0) else max(given, mean + warm)
     if warm != "auto":
         return mean + warm
     if not _waits(demand):

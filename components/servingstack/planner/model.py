@@ -13,6 +13,7 @@ from servingstack.args import ModelArgs
 from servingstack.catalog import Model
 from servingstack.errors import InvalidInput, Violation
 from servingstack.plan import Assumption
+from servingstack.units import format_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +43,33 @@ def resolve_model(args: ModelArgs, *, cached: bool = True) -> SizedModel:
                 )
             ]
         )
+    wrong = _implausible(args, found)
+    if wrong:
+        raise InvalidInput(wrong)
     scale = 1.0
     if args.weight_bytes is not None:
         scale = args.weight_bytes / catalog.weight_bytes(found)
     return SizedModel(found, scale, tuple(assumed))
+
+
+LEAST_BYTES, MOST_BYTES = 0.4, 8.0
+"""Bytes per parameter: four bits with some room below, and fp32 with as much again for what a formula leaves
+out."""
+
+
+def _implausible(args: ModelArgs, found: Model) -> list[Violation]:
+    """Sizes that contradict each other; planned, they would run out of memory or promise a speed from
+    nothing."""
+    wrong: list[Violation] = []
+    if found.active_parameters > found.parameters:
+        allowed = f"at most the parameters, {found.parameters}"
+        wrong.append(Violation("model.active_parameters", args.active_parameters, allowed, "Lower it."))
+    stored = args.weight_bytes
+    if stored is not None and not LEAST_BYTES <= stored / found.parameters <= MOST_BYTES:
+        least, most = (format_size(round(each * found.parameters)) for each in (LEAST_BYTES, MOST_BYTES))
+        allowed = f"{least} to {most} for {found.parameters / 1e9:.3g} billion parameters"
+        wrong.append(Violation("model.weight_bytes", format_size(stored), allowed, "Correct the unit."))
+    return wrong
 
 
 def _find(args: ModelArgs) -> tuple[Model, list[Assumption]]:

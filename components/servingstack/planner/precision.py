@@ -11,6 +11,7 @@ from servingstack import catalog
 from servingstack.catalog import Gpu, Model
 from servingstack.engines import vllm_limits
 from servingstack.engines.registry import Limits
+from servingstack.engines.vllm_limits import CAST, DTYPES
 from servingstack.errors import InvalidInput, Violation
 
 FULL = ("bf16", "fp16", "fp32")
@@ -71,17 +72,22 @@ def fallback(model: Model, wanted: str) -> str | None:
     return "fp8" if wanted == "auto" and model.precision in FULL else None
 
 
-def served_on(gpu: Gpu, model: Model, precision: str, limits: Limits = vllm_limits) -> Served | str:
-    """How a GPU serves the precision, or why it cannot."""
+def served_on(
+    gpu: Gpu, model: Model, precision: str, asked: str | None = None, limits: Limits = vllm_limits
+) -> Served | str:
+    """How a GPU serves the precision, with the type of activations that was asked for, or why it cannot."""
     capability = gpu.compute_capability
+    dtype = None if asked is None else DTYPES.get(asked)
     # Without bf16 arithmetic the same weights are cast to half as they are loaded.
     actual = "fp16" if precision == "bf16" and not gpu.supports_bf16 else precision
+    if dtype is not None and precision in FULL:
+        actual = CAST[dtype]
     refusal = limits.precision_refusal(actual, capability)
     if refusal is not None:
         return refusal
     return Served(
         precision=actual,
         quantization=limits.quantization_method(actual, model.precision),
-        dtype=limits.activation_dtype(actual, capability),
+        dtype=limits.activation_dtype(actual, capability) if dtype is None else dtype,
         native=limits.runs_native(actual, capability),
     )

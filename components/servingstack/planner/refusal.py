@@ -170,7 +170,7 @@ def _pins(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
     """Decisions that the user fixed, set free one at a time."""
     fixed: list[tuple[str, str]] = [
         *(("engine", name) for name in ("tensor_parallel_size", "pipeline_parallel_size", "max_num_seqs")),
-        *(("engine", name) for name in ("max_num_batched_tokens", "kv_cache_dtype")),
+        *(("engine", name) for name in ("max_num_batched_tokens", "kv_cache_dtype", "dtype")),
         ("hardware", "gpus_per_replica"),
         ("scaling", "max_replicas"),
     ]
@@ -185,6 +185,12 @@ def _pins(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
         found = _solve(_with(args, "rollout", surge=True), can)
         if found is not None:
             yield Nearest("rollout.surge: true", _cost(found))
+    cluster = args.target.kubernetes
+    if cluster.weights_access_mode == "ReadWriteOnce":
+        shared = cluster.model_copy(update={"weights_access_mode": "ReadWriteMany"})
+        found = _solve(_with(args, "target", kubernetes=shared), can)
+        if found is not None:
+            yield Nearest("target.kubernetes.weights_access_mode: ReadWriteMany", _cost(found))
     if args.scaling.scale_to_zero_after is not None:
         found = _solve(_with(args, "scaling", scale_to_zero_after=None, min_replicas=None), can)
         if found is not None:

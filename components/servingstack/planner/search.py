@@ -284,4 +284,5 @@ def _solve(
 def _dearer(entry: _Open, best: Solution) -> Loss:
     count = f"{entry.replicas} replica{'s' * (entry.replicas > 1)}"
     reason = f"at least {count}, ${entry.floor:.2f}/h"
-    return Loss("price", reason, "", entry.floor / best.fleet.steady_usd)
+    steady = best.fleet.steady_usd  # 0 for hardware that costs nothing
+    return Loss("price", reason, "", entry.floor / steady if steady > 0 else math.inf)

@@ -5,13 +5,16 @@ meet."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from servingstack.plan import OBJECTIVE_DAYS, Expected, PlanWarning, Scaling
 from servingstack.targets import Capabilities
 
 from . import measurement
+from .candidate import WHAT, unqueued
 from .demand import Demand, resolve
+from .fleet import ramped_rps
 from .search import Solution, search
 
 IDLE = 0.10
@@ -32,7 +35,7 @@ def warnings_of(
         *_model(demand, chosen),
         *_batch(demand, chosen),
         *_objectives(demand, expected),
-        *_starts(demand, scaling),
+        *_starts(demand, chosen, scaling),
         *_waste(demand, chosen, expected, can),
         *_overridden(demand, scaling),
         *_measured(demand, chosen),
@@ -86,14 +89,14 @@ def _batch(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
         )
     pinned = demand.engine.max_num_seqs
     if pinned is not None:
-        full = fit.replica.tpot(float(pinned))
-        for limit in demand.limits_of("tpot"):
+        for limit in demand.limits:
+            full = unqueued(fit.replica, limit.kind, float(pinned))
             if full > limit.seconds:
                 yield _warn(
                     "batch-beyond-slo",
                     "engine.max_num_seqs",
-                    f"With all {pinned} sequences a token takes {full * 1000:.0f} ms, above {limit.path} of "
-                    f"{limit.seconds * 1000:.0f} ms. Lower max_num_seqs, or leave it out.",
+                    f"With all {pinned} sequences {WHAT[limit.kind]} takes {full * 1000:.0f} ms, above "
+                    f"{limit.path} of {limit.seconds * 1000:.0f} ms. Lower max_num_seqs, or leave it out.",
                 )
     if demand.task != "generate" or demand.batcher is not None:
         return
@@ -134,17 +137,19 @@ def _objectives(demand: Demand, expected: Expected) -> Iterator[PlanWarning]:
             )
 
 
-def _starts(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
+def _starts(demand: Demand, chosen: Solution, scaling: Scaling) -> Iterator[PlanWarning]:
     cold, slo = scaling.cold_start.total_s, demand.args.slo
     budget = (1 - slo.availability / 100) * WINDOW_S
     online = demand.args.traffic.kind == "online"
-    asked = [limit for limit in demand.limits if limit.path.startswith("slo.")]
-    if scaling.min_replicas == 0 and online and asked:
+    # A token after the first waits for no replica; the request timeout is a limit that is always there.
+    waits = [limit for limit in demand.limits if limit.kind != "tpot" and limit.seconds < cold]
+    broken = min(waits, key=lambda limit: (limit.path == "request_timeout", limit.seconds), default=None)
+    if scaling.min_replicas == 0 and online and broken is not None:
         yield _warn(
             "cold-start-breaks-slo",
             "scaling.scale_to_zero_after",
             f"The first request after an idle time waits {cold:.0f} s for a cold start, beyond "
-            f"{asked[0].path}. "
+            f"{broken.path} of {broken.seconds:g} s. "
             "Keep a replica: remove scale_to_zero_after and min_replicas: 0.",
         )
     elif scaling.min_replicas == 1 and online and budget < cold:
@@ -163,28 +168,32 @@ def _starts(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
             f"cold start of {cold:.0f} s first.",
         )
     ramped = demand.args.warm != "auto" or demand.args.scaling.min_replicas is not None
-    if online and ramped and scaling.autoscaled and scaling.warm_replicas == 0 and asked and _ramps(demand):
-        needed = scaling.peak_replicas - scaling.min_replicas
+    if online and ramped and scaling.autoscaled and scaling.warm_replicas == 0 and broken is not None:
+        needed = _ramped_replicas(demand, chosen, scaling) - scaling.min_replicas
         if needed > 0 and scaling.min_replicas > 0:
             yield _warn(
                 "no-warm-replica",
                 "warm",
-                f"The peak needs {needed} more replicas, each {cold:.0f} s late, and none is kept warm: "
-                f"{asked[0].path} breaks on the way. Leave warm at auto.",
+                f"Within a cold start of {cold:.0f} s the traffic may need {needed} more replica"
+                f"{'s' * (needed > 1)}, and none is kept warm: {broken.path} breaks on the way. "
+                "Leave warm at auto.",
             )
 
 
-def _ramps(demand: Demand) -> bool:
-    return demand.in_flight is not None or demand.peak_rps > demand.mean_rps
+def _ramped_replicas(demand: Demand, chosen: Solution, scaling: Scaling) -> int:
+    """What the traffic needs by the time that a replica started at the foot of its ramp is ready."""
+    fit = chosen.fit
+    reached = ramped_rps(demand, fit.mean_rps, fit.peak_rps, scaling.cold_start)
+    return math.ceil(reached / fit.bears.rate - 1e-9)
 
 
 def _waste(demand: Demand, chosen: Solution, expected: Expected, can: Capabilities) -> Iterator[PlanWarning]:
     """A GPU that was asked for and has little to do, where a cheaper one would meet every demand."""
     args = demand.args
-    if expected.utilisation_at_peak >= IDLE or args.hardware.nodes is not None:
+    if expected.utilisation_at_peak >= IDLE:
         return
     engine = {"tensor_parallel_size": None} if demand.engine.tensor_parallel_size is not None else {}
-    free = {"accelerators": None, "gpus_per_replica": None, "instance_type": None}
+    free = {"accelerators": None, "gpus_per_replica": None, "instance_type": None, "nodes": None}
     relaxed = args.model_copy(
         update={
             "hardware": args.hardware.model_copy(update=free),
@@ -195,9 +204,10 @@ def _waste(demand: Demand, chosen: Solution, expected: Expected, can: Capabiliti
     if better is None or better.fleet.hourly_usd > CHEAPER * chosen.fleet.hourly_usd:
         return
     found, other = chosen.fit.layout, better.fit.layout
+    path = "hardware.gpus_per_replica" if found.gpus > other.gpus else "hardware.accelerators"
     yield _warn(
         "gpu-mostly-idle",
-        "hardware.gpus_per_replica" if found.gpus > other.gpus else "hardware.accelerators",
+        path if args.hardware.nodes is None else "hardware.nodes",
         f"{found.gpus} x {found.offer.gpu.id} would be {expected.utilisation_at_peak:.0%} busy at the peak; "
         f"{other.gpus} x {other.offer.gpu.id} meets every demand at ${better.fleet.hourly_usd:.2f}/h "
         f"instead of "

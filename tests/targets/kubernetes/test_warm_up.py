@@ -135,7 +135,7 @@ def test_it_tries_again_until_the_engine_is_healthy(probe) -> None:
 
 
 def test_a_request_that_hangs_ends_the_start_at_its_deadline(probe) -> None:
-    """An engine that is healthy and answers nothing more is started anew in the planned time, not in hours."""
+    """An engine that is healthy and answers nothing more is started anew in the planned time."""
     with _serving(HEALTHY, hangs="/v1/completions") as (port, _):
         begun = time.monotonic()
         assert probe(port, startup_s=2).returncode == 1

@@ -37,6 +37,10 @@ class KubernetesExisting:
         """From a mapping, as a stack file has it. Raises `InvalidInput` for a field there is not."""
         if given is None or isinstance(given, KubernetesExisting):
             return cls() if given is None else given
+        if not isinstance(given, Mapping):
+            allowed = "an object with how to reach the cluster"
+            kind = f"a {type(given).__name__}"
+            raise InvalidInput([Violation("existing", kind, allowed, 'Write {"kubeconfig": ...}.')])
         names = [field.name for field in fields(cls)]
         if wrong := [_unknown(name, names) for name in given if name not in names]:
             raise InvalidInput(wrong)
@@ -44,6 +48,6 @@ class KubernetesExisting:
 
 
 def _unknown(name: str, names: list[str]) -> Violation:
-    close = get_close_matches(name, names, n=1)
+    close = get_close_matches(str(name), names, n=1)
     fix = f"Did you mean `{close[0]}`?" if close else "Remove it."
     return Violation(f"existing.{name}", None, f"one of {', '.join(names)}", fix)

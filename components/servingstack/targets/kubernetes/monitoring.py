@@ -1,8 +1,7 @@
 """What Prometheus and Grafana are told: two monitors, the rules, the dashboard.
 
-Fields as in prometheus-operator v0.92.0 (pkg/apis/monitoring/v1), whose definitions the tests' API server holds
-them to. `job` is the name of the Service, which
-is where the plan's queries look.
+Fields as in prometheus-operator v0.92.0 (pkg/apis/monitoring/v1), whose definitions the tests' API server
+holds them to. `job` is the name of the Service, which is where the plan's queries look.
 
 Traps:
 - Only ready endpoints of the engine are scraped: a replica that warms up has counters already, and none of

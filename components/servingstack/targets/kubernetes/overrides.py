@@ -23,7 +23,7 @@ _IDENTITY = {
     "metadata.namespace": "Set target.kubernetes.namespace.",
     "spec.selector": "Selectors follow from the stack's `name`; they are immutable.",
     **{
-        f"metadata.labels.{label}": "It says to which stack and part an object belongs; monitors select by it."
+        f"metadata.labels.{label}": "It says whose an object is; monitors select by it."
         for label in standard_labels("", "")
     },
 }
@@ -33,7 +33,7 @@ _POD = {
         f"spec.template.metadata.labels.{label}": "Selectors, network policies and queries read it."
         for label in standard_labels("", "")
     },
-    "spec.template.spec.hostNetwork": f"{_CLOSED} The network policies hold for no pod outside the pod network.",
+    "spec.template.spec.hostNetwork": f"{_CLOSED} Network policies do not hold there.",
     "spec.template.spec.hostPID": _CLOSED,
     "spec.template.spec.hostIPC": _CLOSED,
     "spec.template.spec.hostUsers": _CLOSED,
@@ -85,7 +85,7 @@ MANAGED: dict[str, dict[str, str]] = {
         "spec.fallback": _PLANNED,
         "spec.advanced": "Set scaling.scale_in_delay.",
         "metadata.annotations.autoscaling.keda.sh/paused": "Set scaling.min_replicas and max_replicas alike.",
-        "metadata.annotations.autoscaling.keda.sh/paused-replicas": "Set scaling.min_replicas and max_replicas.",
+        "metadata.annotations.autoscaling.keda.sh/paused-replicas": "Set scaling.min_replicas.",
     },
     **{
         role: {"spec": "Set monitoring_namespace or ingress_namespace; another policy can only let in more."}

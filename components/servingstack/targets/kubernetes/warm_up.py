@@ -1,8 +1,8 @@
 """Run inside the engine's container as its startup probe: healthy, then warm, then ready.
 
 The file is mounted as it stands, so it needs nothing but Python. It tries again until every planned request
-was answered, and then exits with 0. A replica takes traffic only after that, so no client waits for lazy compilation and no panel counts
-these requests.
+was answered, and then exits with 0. A replica takes traffic only after that, so no client waits for lazy
+compilation and no panel counts these requests.
 
 Trap: the kubelet counts failures, not time. An engine that is healthy and hangs on a request makes each try
 last minutes, and fifty tries last hours. So one probe is the whole start: it ends at a deadline of its own,
