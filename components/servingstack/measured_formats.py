@@ -200,7 +200,10 @@ def _conditions(record: Record) -> dict[str, Any]:
     tag = str(record.get("tag") or "")
     told = dict(part.split("=", 1) for part in tag.split(",") if "=" in part)
     found = {name: record.get(name, told.get(name)) for name in _CONDITIONS}
-    return {name: value for name, value in found.items() if value is not None}
+    whole = ("gpus_per_replica", "replicas")  # texts, as both tools write them
+    return {
+        name: int(value) if name in whole else value for name, value in found.items() if value is not None
+    }
 
 
 def _flat(record: Record, name: str) -> Spread | None:
