@@ -29,6 +29,9 @@ if TYPE_CHECKING:
         TrafficArgs,
     )
     from servingstack.component import ServingStack
+    from servingstack.engines.sglang import SglangSettings
+    from servingstack.engines.torchserve import TorchServeSettings
+    from servingstack.engines.triton_settings import TritonSettings
     from servingstack.engines.vllm import VllmSettings
     from servingstack.errors import Infeasible, InvalidInput, Nearest, Violation
     from servingstack.plan import ServingPlan
@@ -58,6 +61,9 @@ _MODULES = {
     "TargetArgs": "args",
     "TrafficArgs": "args",
     "Violation": "errors",
+    "SglangSettings": "engines.sglang",
+    "TorchServeSettings": "engines.torchserve",
+    "TritonSettings": "engines.triton_settings",
     "VllmSettings": "engines.vllm",
 }
 """Where each public name lives."""
@@ -94,9 +100,12 @@ __all__ = [
     "ServingPlan",
     "ServingStack",
     "ServingStackArgs",
+    "SglangSettings",
     "SloArgs",
     "TargetArgs",
+    "TorchServeSettings",
     "TrafficArgs",
+    "TritonSettings",
     "Violation",
     "VllmSettings",
     "__version__",

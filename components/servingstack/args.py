@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, cast, get_args
 
 from pydantic import (
     BaseModel,
@@ -27,6 +27,10 @@ from pydantic import (
     model_validator,
 )
 
+from servingstack.engines.batcher import MeasuredBatch
+from servingstack.engines.sglang import SglangSettings
+from servingstack.engines.torchserve import TorchServeSettings
+from servingstack.engines.triton_settings import TritonSettings
 from servingstack.engines.vllm import VllmSettings
 from servingstack.errors import InvalidInput, from_pydantic
 from servingstack.fields import (
@@ -42,6 +46,7 @@ from servingstack.fields import (
     Whole,
     YesNo,
 )
+from servingstack.measured import MeasuredFiles, MeasuredTable
 from servingstack.naming import KUBERNETES_ROLES, standard_labels
 from servingstack.plain import problems
 from servingstack.units import Count, Duration, GpuId, Seconds, Size
@@ -95,10 +100,12 @@ class ModelArgs(BaseModel):
     source: str = Field(
         default="hf",
         max_length=1024,
-        pattern=r"^(hf|pvc://[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?)$",
+        pattern=r"^(hf|files|pvc://[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?"
+        r"|(s3|gs|as)://[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?)$",
     )
-    """Where the weights come from: `hf` (the hub) or `pvc://<claim>/<path>` (a volume that has them). Default
-    `hf`."""
+    """Where the model comes from: `hf` (the hub), `pvc://<claim>/<path>` (a volume that has it), for Triton a
+    repository `s3://`, `gs://`, `as://<account>/<container>/<path>`, or `files` (those in `engine.models`).
+    Default `hf`."""
     revision: str | None = Field(default=None, pattern=r"^[0-9A-Za-z][0-9A-Za-z._/-]*$")
     """Commit or tag of the repository. Default: the hub's main branch, which may move."""
     precision: Precision = "auto"
@@ -124,6 +131,12 @@ class ModelArgs(BaseModel):
     """Parameters used per token, for mixtures of experts. Default: by formula."""
     weight_bytes: Size | None = Field(default=None, gt=0, le=MAX_BYTES)
     """Size of the weights as stored, with a unit (`16GB`). Default: parameters x bytes of the precision."""
+    flops_per_request: Count | None = Field(default=None, gt=0, le=1e18)
+    """Floating-point operations of one request, for a model that reads no tokens. Default: from parameters
+    and `traffic.input_tokens`."""
+    batch_times: tuple[MeasuredBatch, ...] = ()
+    """Measured times of batches, for an engine that batches whole requests; they win over the planner's own
+    model. Default: none."""
 
 
 class SloArgs(BaseModel):
@@ -357,7 +370,10 @@ class AutoEngine(BaseModel):
     kind: Literal["auto"] = "auto"
 
 
-EngineArgs = Annotated[AutoEngine | VllmSettings, Field(discriminator="kind")]
+EngineArgs = Annotated[
+    AutoEngine | VllmSettings | SglangSettings | TritonSettings | TorchServeSettings,
+    Field(discriminator="kind"),
+]
 
 
 class ScalingArgs(BaseModel):
@@ -435,6 +451,18 @@ class ObservabilityArgs(BaseModel):
     """Alerts; `false` for none. Default: on; a `null` in a document counts as left out."""
 
 
+def _is_a_table(value: Any) -> Any:
+    """A document's paths were read before; here, nothing touches a file."""
+    if isinstance(value, (str, list)) or (isinstance(value, Mapping) and "files" in value):
+        raise ValueError("a table | In Python, hand over `servingstack.measured_formats.read([path])`.")
+    return cast("Any", value)
+
+
+_TABLE = BeforeValidator(
+    _is_a_table, json_schema_input_type=MeasuredTable | MeasuredFiles | str | list[str] | None
+)
+
+
 class ServingStackArgs(BaseModel):
     """What a model server must achieve. Only `name`, `model` and `target` are required."""
 
@@ -453,6 +481,11 @@ class ServingStackArgs(BaseModel):
     """What hardware may be used. Default: any."""
     engine: EngineArgs = AutoEngine()
     """The model server and its settings. Default: the planner chooses."""
+    measured: Annotated[MeasuredTable | None, _TABLE] = None
+    """A benchmark of this model on the planned hardware; it wins over the planner's own estimates. In a file:
+    the path of what `servingstack bench`, vLLM, SGLang, AIPerf, GenAI-Perf or perf_analyzer wrote, a list of
+    such paths, or `{files: ..., accelerator: ...}`. Default: `bench.<env>.<stack>.json` beside the lock file
+    if it is there, else none."""
     scaling: ScalingArgs = ScalingArgs()
     """How many replicas. Default: from traffic and SLO."""
     warm: Annotated[Whole, Field(ge=0, le=MAX_REPLICAS)] | Literal["auto"] = "auto"
@@ -579,6 +612,7 @@ __all__ = [
     "HardwareArgs",
     "InvalidInput",
     "KubernetesArgs",
+    "MeasuredBatch",
     "ModelArgs",
     "NodeArgs",
     "ObservabilityArgs",

@@ -19,6 +19,9 @@ from typing import Any, TypeGuard
 
 from servingstack.args import ServingStackArgs
 from servingstack.errors import InvalidInput, Violation
+from servingstack.measured import bench_path
+from servingstack.measured_formats import by_reference, resolve
+from servingstack.measured_formats import read as read_table
 from servingstack.plain import problems, secret_violation
 from servingstack.yaml12 import load
 
@@ -74,7 +77,7 @@ class Document:
 
 def read(path: Path) -> Document:
     """A file as a document. Raises `InvalidInput`."""
-    return parse_text(read_text(path), path.name)
+    return parse_text(read_text(path), path.name, path.parent)
 
 
 def read_text(path: Path) -> str:
@@ -88,21 +91,36 @@ def read_text(path: Path) -> str:
         ) from None
 
 
-def parse_text(text: str, source: str) -> Document:
-    """YAML text of any of the three shapes. `source` names it in errors. Raises `InvalidInput`."""
+def with_benches(document: Document, stack_file: Path) -> Document:
+    """The document with the tables that `servingstack bench` wrote beside its lock file, for stacks that name
+    none. Raises `InvalidInput` for one that cannot be read."""
+    return replace(document, stacks=tuple(_with_bench(entry, stack_file) for entry in document.stacks))
+
+
+def _with_bench(entry: StackEntry, stack_file: Path) -> StackEntry:
+    path = bench_path(stack_file, entry.args.name)
+    if entry.args.measured is not None or not path.is_file():
+        return entry
+    return replace(entry, args=entry.args.model_copy(update={"measured": read_table([path])}))
+
+
+def parse_text(text: str, source: str, folder: Path | None = None) -> Document:
+    """YAML text of any of the three shapes. `source` names it in errors; paths in it are relative to
+    `folder`, by default the current one. Raises `InvalidInput`."""
+    folder = Path() if folder is None else folder
     content = load(text, source)
     if not isinstance(content, Mapping):
         allowed = "one stack, `stacks` with a list of them, or a Pulumi stack file"
         raise InvalidInput([Violation(source, None, allowed, "Begin with `name:`, `stacks:` or `config:`.")])
     if "config" in content and not {"model", "stacks"} & content.keys():
-        return from_stack_file(content)
+        return from_stack_file(content, folder)
     if {"stacks", "defaults", "platforms"} & content.keys():
-        return _parse(content, single=False)
-    return _parse({"stacks": [content]}, single=True)
+        return _parse(content, folder, single=False)
+    return _parse({"stacks": [content]}, folder, single=True)
 
 
-def from_stack_file(content: Mapping[str, Any]) -> Document:
-    """A Pulumi stack file, as loaded."""
+def from_stack_file(content: Mapping[str, Any], folder: Path) -> Document:
+    """A Pulumi stack file, as loaded from that folder."""
     config = content["config"]
     if not isinstance(config, Mapping):
         raise InvalidInput(
@@ -110,11 +128,12 @@ def from_stack_file(content: Mapping[str, Any]) -> Document:
         )
     ours = {key.removeprefix(NAMESPACE): value for key, value in config.items() if key.startswith(NAMESPACE)}
     notes = ("ESC environments (`environment:`) are not resolved here.",) if "environment" in content else ()
-    return from_config(ours, notes=notes)
+    return from_config(ours, folder, notes=notes)
 
 
-def from_config(values: Mapping[str, Any], notes: tuple[str, ...] = ()) -> Document:
-    """The values under `servingstack:`, by key without the namespace."""
+def from_config(values: Mapping[str, Any], folder: Path, notes: tuple[str, ...] = ()) -> Document:
+    """The values under `servingstack:`, by key without the namespace; paths in them are relative to
+    `folder`."""
     document = {key: values[key] for key in KNOWN_KEYS if key in values}
     misspelt = [
         Violation(f"{NAMESPACE}{key}", None, ", ".join(f"{NAMESPACE}{known}" for known in KNOWN_KEYS),
@@ -122,11 +141,12 @@ def from_config(values: Mapping[str, Any], notes: tuple[str, ...] = ()) -> Docum
         for key in values
         if key not in KNOWN_KEYS and (close := get_close_matches(key, KNOWN_KEYS, n=1, cutoff=0.8))
     ]  # fmt: skip
-    return _parse(document, single=False, notes=notes, found=misspelt)
+    return _parse(document, folder, single=False, notes=notes, found=misspelt)
 
 
 def _parse(
     document: Mapping[str, Any],
+    folder: Path,
     *,
     single: bool,
     notes: tuple[str, ...] = (),
@@ -142,7 +162,7 @@ def _parse(
         if not isinstance(own, Mapping):
             violations.append(Violation(path, _short(own), "a stack (an object)", "Begin with `name:`."))
             continue
-        entry, wrong = _entry(own, defaults, path)
+        entry, wrong = _entry(own, defaults, path, folder)
         violations += wrong
         entries += [] if entry is None else [entry]
     violations += _duplicate_names(listed)
@@ -201,7 +221,7 @@ def _duplicate_names(listed: Any) -> Iterator[Violation]:
 
 
 def _entry(
-    own: Mapping[str, Any], defaults: Mapping[str, Any], path: str
+    own: Mapping[str, Any], defaults: Mapping[str, Any], path: str, folder: Path
 ) -> tuple[StackEntry | None, list[Violation]]:
     """One stack over the defaults. Violations name the place that holds the value."""
     base = merge({}, {key: value for key, value in defaults.items() if key != "name"})
@@ -210,6 +230,10 @@ def _entry(
     existing, violations = _existing(given)
     args: ServingStackArgs | None = None
     try:
+        if by_reference(merged.get("measured")):
+            merged["measured"] = resolve(merged["measured"], folder).model_dump(
+                mode="json", exclude_none=True
+            )
         args = ServingStackArgs.validated(merged)
     except InvalidInput as error:
         violations = [*error.violations, *violations]

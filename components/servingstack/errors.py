@@ -130,6 +130,8 @@ def _violation(item: ErrorDetails, document: Any, known: dict[str, list[str]]) -
         fix = own if own else fix
     elif item["type"] == "missing":
         allowed = "a value"
+    elif item["type"] == "union_tag_invalid":  # its message would print the value, which may be a secret
+        allowed = f"{item.get('ctx', {}).get('discriminator')} of {item.get('ctx', {}).get('expected_tags')}"
     elif item["type"] == "literal_error":
         fix = _did_you_mean(str(item["input"]), re.findall(r"'([^']*)'", item["msg"]), fix)
     elif item["type"] == "extra_forbidden":

@@ -67,6 +67,15 @@ class WarmUp(BaseModel):
     timeout_s: float
 
 
+class SecretFile(BaseModel):
+    """A key of a secret that exists, as a file in the container."""
+
+    model_config = _CONFIG
+    path: str
+    secret_name: str
+    secret_key: str
+
+
 class Container(BaseModel):
     """The engine's container, without any cloud's words."""
 
@@ -92,7 +101,20 @@ class Container(BaseModel):
     warm_up: WarmUp
     public_paths: tuple[str, ...]
     """Paths that clients may call; all others stay closed."""
-    protocol: Literal["openai"] = "openai"
+    protocol: Literal["openai", "triton", "torchserve"] = "openai"
+    """What clients speak: OpenAI's API, Triton's `/v2` (KServe v2), TorchServe's `/predictions`."""
+    metrics_port: int | None = None
+    """Where metrics are served; None for `port`."""
+    grpc_port: int | None = None
+    """Where the engine listens for gRPC; None for nowhere."""
+    files: dict[str, str] = Field(default_factory=dict[str, str])
+    """Texts that the container finds at absolute paths: configuration, small scripts."""
+    repository_files: dict[str, str] = Field(default_factory=dict[str, str])
+    """Texts that the store of models must hold below its root, since the stack cannot write there."""
+    volume_mounts: dict[str, str] = Field(default_factory=dict[str, str])
+    """Path in the container by path within the weights' volume, instead of the whole at `model_path`."""
+    secret_files: tuple[SecretFile, ...] = ()
+    """Credentials that a client library reads from a file."""
 
 
 # ---- decisions ----
@@ -184,6 +206,8 @@ class Batching(BaseModel):
     curve: tuple[CurvePoint, ...]
     limited_by: str
     """What stops the batch from growing: an objective, the KV cache, the engine's own limit."""
+    queue_delay_ms: float = 0.0
+    """How long a request waits for company; 0 with continuous batching."""
 
 
 class ColdStart(BaseModel):

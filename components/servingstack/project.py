@@ -25,7 +25,8 @@ def deploy(folder: Path) -> Mapping[str, ServingStack]:
     wrong, for demands that no plan meets, and, in an update with `servingstack:require_lock`, for an
     absent or stale lock."""
     try:
-        document = _document()
+        file = folder / f"Pulumi.{pulumi.get_stack()}.yaml"
+        document = documents.with_benches(_document(folder), file)
         locked = lock.read(folder / f"plan.{pulumi.get_stack()}.lock.json")
     except InvalidInput as error:
         raise pulumi.RunError(str(error)) from None
@@ -44,13 +45,14 @@ def deploy(folder: Path) -> Mapping[str, ServingStack]:
     return stacks
 
 
-def _document() -> Document:
+def _document(folder: Path) -> Document:
     config = pulumi.Config(NAMESPACE.removesuffix(":"))
     secret = [key for key in documents.KNOWN_KEYS if pulumi.runtime.is_config_secret(f"{NAMESPACE}{key}")]
     if secret:
         raise InvalidInput([documents.secret_violation(f"{NAMESPACE}{key}") for key in secret])
     values = {key: config.get_object(key) for key in documents.KNOWN_KEYS}
-    return documents.from_config({key: value for key, value in values.items() if value is not None})
+    given = {key: value for key, value in values.items() if value is not None}
+    return documents.from_config(given, folder)
 
 
 def _resolved(value: Any, references: dict[str, pulumi.StackReference]) -> Any:

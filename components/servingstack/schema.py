@@ -115,10 +115,15 @@ def _partial(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _repointed(value: Any) -> Any:
-    """Objects merge, so what they hold is partial; lists are replaced, so their items stay strict."""
+    """Objects merge, so what they hold is partial; lists are replaced, so their items stay strict. Without
+    its tag a part of a union may be of several members."""
     if isinstance(value, dict):
         return {
-            key: f"{inner}{_PARTIAL}" if key == "$ref" else inner if key == "items" else _repointed(inner)
+            "anyOf" if key == "oneOf" else key: f"{inner}{_PARTIAL}"
+            if key == "$ref"
+            else inner
+            if key == "items"
+            else _repointed(inner)
             for key, inner in value.items()
             if key != "discriminator"
         }

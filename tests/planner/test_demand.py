@@ -123,9 +123,10 @@ def test_pooling_models_are_planned_without_a_cache(task: str) -> None:
     assert ("runner", "pooling") in {(flag.name, flag.value) for flag in found.container.flags}
 
 
-def test_a_task_that_no_engine_of_this_release_serves_is_refused() -> None:
-    allowed = _violations(document(LLAMA_8B, model={"task": "other"}))["model.task"]
-    assert "vLLM" in allowed
+def test_a_task_that_an_engine_does_not_serve_is_refused_with_its_own_tasks() -> None:
+    asked = document(LLAMA_8B, model={"task": "other"}, engine={"kind": "vllm"})
+    allowed = _violations(asked)["model.task"]
+    assert "vllm" in allowed
     assert "embed" in allowed
 
 

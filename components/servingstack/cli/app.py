@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from servingstack._version import __version__
+from servingstack.cli.bench import bench
 
 app = typer.Typer(
     add_completion=False,
@@ -119,6 +120,9 @@ def schema(as_json: Json = False) -> None:
 
     del as_json  # it is JSON either way
     print(dumps(), end="")
+
+
+app.command()(bench)
 
 
 def _print_json(shown: dict[str, Any], *, one_object: bool, removed: list[str] | None = None) -> None:

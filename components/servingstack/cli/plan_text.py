@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from servingstack.cli.source import Planned, Source
-from servingstack.plan import Architecture, Batching, Cost, Estimate, Scaling, ServingPlan, Timeouts
+from servingstack.plan import Architecture, Batching, Cost, Estimate, Expected, Scaling, ServingPlan, Timeouts
 from servingstack.units import format_size
 
 BAR = 48
@@ -66,9 +66,9 @@ def plan_view(plan: ServingPlan) -> RenderableType:
     parts: list[RenderableType] = [
         Rule(Text(f"{plan.name}: {architecture.model}", style="bold"), align="left"),
         Text(architecture.why),
-        *_section("Architecture", _pairs(_architecture_rows(architecture))),
+        *_section("Architecture", _pairs(_architecture_rows(architecture, whole=_whole(plan)))),
         *_section("Memory of each GPU", memory_bar(architecture)),
-        *_section("Batching", Text(f"limited by {plan.batching.limited_by}"), curve_table(plan.batching)),
+        *_section("Batching", Text(_batching_text(plan.batching)), curve_table(plan.batching)),
         *_section("Scaling", _pairs(_scaling_rows(plan.scaling))),
         *_section(
             "Timeouts",
@@ -76,7 +76,7 @@ def plan_view(plan: ServingPlan) -> RenderableType:
         ),
         *_section("Objectives", objectives_table(plan)),
         *_section("Expected at the peak", expected_table(plan)),
-        *_section("Cost", _pairs(_cost_rows(plan.cost))),
+        *_section("Cost", _pairs(_cost_rows(plan.cost, "requests" if _whole(plan) else "output tokens"))),
     ]
     if plan.alternatives:
         parts += _section("Alternatives, and why they lost", alternatives_table(plan))
@@ -114,7 +114,17 @@ def _table(*columns: str, right: Sequence[int] = ()) -> Table:
     return table
 
 
-def _architecture_rows(plan: Architecture) -> Iterable[tuple[str, str]]:
+def _whole(plan: ServingPlan) -> bool:
+    """Whether requests are batched whole, so that there are no tokens to time."""
+    return plan.batching.kind == "dynamic"
+
+
+def _batching_text(batching: Batching) -> str:
+    wait = f"; waits at most {batching.queue_delay_ms:g} ms for company" if batching.kind == "dynamic" else ""
+    return f"limited by {batching.limited_by}{wait}"
+
+
+def _architecture_rows(plan: Architecture, *, whole: bool) -> Iterable[tuple[str, str]]:
     place = " ".join(part for part in (plan.option, plan.cloud, plan.region) if part)
     yield "option", place
     version = "of an own image" if plan.engine_version is None else plan.engine_version
@@ -124,6 +134,21 @@ def _architecture_rows(plan: Architecture) -> Iterable[tuple[str, str]]:
         "GPUs",
         f"{plan.gpus_per_replica} x {plan.accelerator} ({plan.accelerator_form}) a replica{instance}",
     )
+    if whole:
+        yield "precision", f"weights {plan.precision}, activations {plan.dtype}"
+    else:
+        yield from _token_rows(plan)
+    limit = format_size(plan.memory_limit_bytes)
+    yield (
+        "host",
+        f"{plan.cpu_request:g} cores, {format_size(plan.memory_request_bytes)} memory (limit {limit})",
+    )
+    yield "shared memory", format_size(plan.shared_memory_bytes)
+    yield "disk", format_size(plan.disk_bytes)
+
+
+def _token_rows(plan: Architecture) -> Iterable[tuple[str, str]]:
+    """How a model that is read and written token by token is split and kept."""
     yield "parallelism", f"tensor {plan.tensor_parallel_size}, pipeline {plan.pipeline_parallel_size}"
     quantization = f", quantization {plan.quantization}" if plan.quantization is not None else ""
     yield (
@@ -134,13 +159,6 @@ def _architecture_rows(plan: Architecture) -> Iterable[tuple[str, str]]:
         "context",
         f"{plan.max_model_len} tokens a request, {plan.kv_cache_tokens} in the KV cache of a replica",
     )
-    limit = format_size(plan.memory_limit_bytes)
-    yield (
-        "host",
-        f"{plan.cpu_request:g} cores, {format_size(plan.memory_request_bytes)} memory (limit {limit})",
-    )
-    yield "shared memory", format_size(plan.shared_memory_bytes)
-    yield "disk", format_size(plan.disk_bytes)
 
 
 def memory_bar(architecture: Architecture) -> RenderableType:
@@ -161,20 +179,22 @@ def memory_bar(architecture: Architecture) -> RenderableType:
 
 def curve_table(batching: Batching) -> Table:
     """The latency-throughput curve; the chosen batch size is marked."""
-    table = _table("  batch", "TTFT ms", "TPOT ms", "tokens/s", "requests/s", "", right=(0, 1, 2, 3, 4))
+    whole = batching.kind == "dynamic"
+    columns = ("answer ms",) if whole else ("TTFT ms", "TPOT ms", "tokens/s")
+    table = _table("  batch", *columns, "requests/s", "", right=range(len(columns) + 2))
     best = max((point.output_tokens_per_s for point in batching.curve), default=0.0)
     for point in batching.curve:
         chosen = point.batch_size == batching.max_num_seqs
         mark = "<- chosen" if chosen else "" if point.within_slo else "misses the SLO"
         bar = "*" * round(20 * point.output_tokens_per_s / best) if best > 0 else ""
+        tokens = () if whole else (f"{point.tpot_ms:.1f}", f"{point.output_tokens_per_s:.0f}")
         table.add_row(
             *(
                 Text(text, style="bold" if chosen else "")
                 for text in (
                     f"  {point.batch_size}",
                     f"{point.ttft_ms:.0f}",
-                    f"{point.tpot_ms:.1f}",
-                    f"{point.output_tokens_per_s:.0f}",
+                    *tokens,
                     f"{point.requests_per_s:.3g}",
                     f"{bar:<20} {mark}".rstrip(),
                 )
@@ -234,15 +254,7 @@ def expected_table(plan: ServingPlan) -> Table:
     """Estimates with their bands and sources."""
     expected = plan.expected
     table = _table("  what", "value", "band", "source", right=(1, 2))
-    rows: tuple[tuple[str, Estimate, str], ...] = (
-        ("TTFT p50", expected.ttft_p50_ms, "ms"),
-        ("TTFT p95", expected.ttft_p95_ms, "ms"),
-        ("TPOT p50", expected.tpot_p50_ms, "ms"),
-        ("TPOT p95", expected.tpot_p95_ms, "ms"),
-        ("whole request p95", expected.latency_p95_ms, "ms"),
-        ("output of a replica", expected.output_tokens_per_s, "tokens/s"),
-        ("requests of a replica", expected.requests_per_s, "1/s"),
-    )
+    rows = _expected_whole(expected) if _whole(plan) else _expected_tokens(expected)
     for name, estimate, unit in rows:
         band = f"{_number(estimate.low)} to {_number(estimate.high)}"
         table.add_row(Text(f"  {name}"), f"{_number(estimate.value)} {unit}", band, Text(estimate.source))
@@ -251,7 +263,31 @@ def expected_table(plan: ServingPlan) -> Table:
     return table
 
 
-def _cost_rows(cost: Cost) -> Iterable[tuple[str, str]]:
+_Estimates = tuple[tuple[str, Estimate, str], ...]
+
+
+def _expected_tokens(expected: Expected) -> _Estimates:
+    return (
+        ("TTFT p50", expected.ttft_p50_ms, "ms"),
+        ("TTFT p95", expected.ttft_p95_ms, "ms"),
+        ("TPOT p50", expected.tpot_p50_ms, "ms"),
+        ("TPOT p95", expected.tpot_p95_ms, "ms"),
+        ("whole request p95", expected.latency_p95_ms, "ms"),
+        ("output of a replica", expected.output_tokens_per_s, "tokens/s"),
+        ("requests of a replica", expected.requests_per_s, "1/s"),
+    )
+
+
+def _expected_whole(expected: Expected) -> _Estimates:
+    """The first token of an answer that comes at once is the whole of it."""
+    return (
+        ("whole request p50", expected.ttft_p50_ms, "ms"),
+        ("whole request p95", expected.latency_p95_ms, "ms"),
+        ("requests of a replica", expected.requests_per_s, "1/s"),
+    )
+
+
+def _cost_rows(cost: Cost, unit: str) -> Iterable[tuple[str, str]]:
     yield "hourly", f"{usd(cost.hourly_usd)} at the minimum, {usd(cost.peak_hourly_usd)} at the peak"
     yield (
         "monthly",
@@ -263,7 +299,7 @@ def _cost_rows(cost: Cost) -> Iterable[tuple[str, str]]:
             f"{usd(cost.per_gpu_hour_usd)} a GPU hour"
             if cost.per_million_output_tokens_usd is None
             else f"{usd(cost.per_gpu_hour_usd)} a GPU hour, "
-            f"{usd(cost.per_million_output_tokens_usd)} a million output tokens"
+            f"{usd(cost.per_million_output_tokens_usd)} a million {unit}"
         ),
     )
     yield "price", f"{cost.basis}, of {cost.price_date}, {cost.price_source}"

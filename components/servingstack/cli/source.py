@@ -65,7 +65,8 @@ def open_source(environment: str | None, file: Path | None, *, to_relock: bool =
             [Violation("(command line)", None, "an environment's name or --file, one of them", "Give one.")]
         )
     path = file if file is not None else stack_file(str(environment), Path.cwd())
-    source = Source(path, documents.read(path), None, environment is not None)
+    document = documents.with_benches(documents.read(path), path)
+    source = Source(path, document, None, environment is not None)
     try:
         return replace(source, lock=lock.read(source.lock_path))
     except InvalidInput as error:
@@ -101,7 +102,9 @@ def at_ref(source: Source, ref: str) -> Source:
     folder = source.path.resolve().parent
     text = _git(folder, "show", f"{ref}:./{source.path.name}")
     locked = _git(folder, "show", f"{ref}:./{source.lock_path.name}")
-    document = Document(()) if text is None else documents.parse_text(text, f"{source.path.name} at {ref}")
+    document = (
+        Document(()) if text is None else documents.parse_text(text, f"{source.path.name} at {ref}", folder)
+    )
     old_lock = None if locked is None else lock.loads(locked, f"{source.lock_path.name} at {ref}")
     return replace(source, document=document, lock=old_lock)
 

@@ -91,6 +91,13 @@ def metrics(engine: str, version: str) -> dict[str, MetricInfo]:
     return found
 
 
+@cache
+def quantization(engine: str, version: str) -> dict[str, dict[str, Any]]:
+    """Rows of the release's quantization methods: `min_capability` (75 is 7.5), `act_dtypes`, `source`."""
+    rows: dict[str, dict[str, Any]] = _load(engine, version, "quantization")["methods"]
+    return rows
+
+
 def closest(name: str, names: list[str]) -> str:
     """ "Did you mean" as a sentence, or an empty string."""
     close = difflib.get_close_matches(name, names, n=1)

@@ -7,6 +7,7 @@ edges has no series of its own, and an alert on it is silently empty; ask `edge_
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,19 @@ class EngineSignal:
     """The histogram behind a percentile."""
     edges: tuple[float, ...] = ()
     """Its upper edges, in the signal's unit, without +Inf."""
+    parts: tuple[tuple[str, str], ...] = ()
+    """More series on its panel, as legend and expression: one per model, where an engine serves several."""
 
     def query(self, selector: str, window: str = "5m") -> str:
         """The expression for label matchers such as `namespace="serving",service="chat-engine"`."""
         return self.expression.replace("$selector", selector).replace("$window", window)
+
+    def queries(self, selector: str, window: str = "5m") -> dict[str, str]:
+        """The parts, by legend."""
+        return {
+            legend: part.replace("$selector", selector).replace("$window", window)
+            for legend, part in self.parts
+        }
 
 
 @dataclass(frozen=True)
@@ -55,3 +65,23 @@ def le(edge: float) -> str:
     """An edge as the `le` label holds it: Python's client writes floats (`1.0`, `0.5`), and Prometheus 3
     makes every edge such a float."""
     return repr(float(edge))
+
+
+class EngineTables(Protocol):
+    """What an engine's signal module offers, as a module or as an object that knows the stack."""
+
+    def signals(self, version: str | None) -> dict[str, EngineSignal]:
+        """Every signal by id."""
+        ...
+
+    def objective_counts(self, kind: str, threshold_s: float | None, version: str | None) -> Counts:
+        """Counters of an objective. ValueError where there are none."""
+        ...
+
+    def histogram_edge(self, kind: str, threshold_s: float, version: str | None) -> float:
+        """The edge that stands for a threshold. ValueError where none does."""
+        ...
+
+    def stalled(self, selector: str) -> str:
+        """True for a replica that has work and does none."""
+        ...

@@ -8,11 +8,12 @@ from __future__ import annotations
 from servingstack import naming
 from servingstack._version import __version__
 from servingstack.args import KubernetesArgs
-from servingstack.engines import vllm
+from servingstack.errors import InvalidInput
 from servingstack.plan import (
     Architecture,
     Batching,
     CurvePoint,
+    MemoryBar,
     Placement,
     ServingPlan,
     Toleration,
@@ -22,8 +23,9 @@ from servingstack.targets import Capabilities
 
 from . import operations, outlook
 from .assumptions import assumptions
+from .batches import BatchReplica
+from .candidate import AnyReplica
 from .demand import Demand
-from .load import Replica
 from .memory import GPU_MEMORY_UTILIZATION
 from .search import Outcome, Solution
 from .warnings import warnings_of
@@ -34,6 +36,8 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution, can: Capabiliti
     args = demand.args
     names = naming.kubernetes_names(args.name)
     architecture = _architecture(demand, chosen, can)
+    if unfit := demand.kind.unfit(args, architecture):
+        raise InvalidInput(unfit)
     batching = _batching(demand, chosen)
     timeouts = operations.timeouts(demand, chosen, can)
     scaling = operations.scaling(demand, chosen, can, timeouts)
@@ -55,7 +59,7 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution, can: Capabiliti
         scaling=scaling,
         timeouts=timeouts,
         rollout=operations.rollout(chosen, timeouts),
-        container=vllm.container(args, architecture, batching, timeouts),
+        container=demand.kind.container(args, architecture, batching, timeouts),
         front_door=operations.front_door(demand, chosen, can, scaling, timeouts),
         placement=_placement(demand, chosen) if can.on_kubernetes else None,
         monitoring=watched,
@@ -70,8 +74,8 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution, can: Capabiliti
 
 def _architecture(demand: Demand, chosen: Solution, can: Capabilities) -> Architecture:
     found, offer, host = chosen.fit.layout, chosen.fit.layout.offer, chosen.fit.layout.host
-    engine, places = demand.engine, chosen.fit.replica.places
-    version = vllm.engine_image(engine)[1]
+    engine = demand.engine
+    version = demand.kind.image(demand.args)[1]
     given = engine.gpu_memory_utilization
     return Architecture(
         option=can.option,
@@ -79,7 +83,7 @@ def _architecture(demand: Demand, chosen: Solution, can: Capabilities) -> Archit
         region=offer.region,
         model=demand.args.model.id,
         task=demand.task,
-        engine="vllm",
+        engine=demand.kind.kind,
         engine_version=version,
         accelerator=offer.gpu.id,
         accelerator_form=offer.gpu.form,
@@ -96,7 +100,7 @@ def _architecture(demand: Demand, chosen: Solution, can: Capabilities) -> Archit
         gpu_memory_utilization=GPU_MEMORY_UTILIZATION if given is None else given,
         kv_cache_tokens=chosen.fit.kv_tokens,
         weight_bytes=found.weights,
-        memory_per_gpu=found.foot.bar(places),
+        memory_per_gpu=_bar(chosen),
         cpu_request=host.cpu,
         memory_request_bytes=host.memory_request,
         memory_limit_bytes=host.memory_limit,
@@ -104,6 +108,15 @@ def _architecture(demand: Demand, chosen: Solution, can: Capabilities) -> Archit
         disk_bytes=host.disk,
         why=_why(chosen),
     )
+
+
+def _bar(chosen: Solution) -> MemoryBar:
+    """One GPU's memory. An engine that batches whole requests keeps no cache: what is left is nobody's."""
+    foot, replica = chosen.fit.layout.foot, chosen.fit.replica
+    if not isinstance(replica, BatchReplica):
+        return foot.bar(replica.places)
+    bar = foot.bar(replica.batch)
+    return bar.model_copy(update={"kv_cache": 0, "reserved": bar.reserved + bar.kv_cache})
 
 
 def _why(chosen: Solution) -> str:
@@ -118,6 +131,8 @@ def _why(chosen: Solution) -> str:
 
 def _batching(demand: Demand, chosen: Solution) -> Batching:
     fit, engine = chosen.fit, demand.engine
+    if isinstance(fit.replica, BatchReplica):
+        return _whole_requests(demand, fit.replica, fit.batch_limited_by)
     return Batching(
         kind="continuous",
         max_num_seqs=fit.replica.places,
@@ -129,6 +144,24 @@ def _batching(demand: Demand, chosen: Solution) -> Batching:
     )
 
 
+def _whole_requests(demand: Demand, replica: BatchReplica, limited_by: str) -> Batching:
+    """A batcher that waits for company; sizes of the curve are those of one copy's batch."""
+    sizes = sorted({2**power for power in range(12) if 2**power < 2 * replica.batch} | {replica.batch})
+    running = replica.copies * replica.gpus
+    return Batching(
+        kind="dynamic",
+        max_num_seqs=replica.batch,
+        max_num_batched_tokens=0,
+        queue_delay_ms=round(replica.delay_s * 1000, 3),
+        prefix_caching=False,
+        chunked_prefill=False,
+        curve=tuple(
+            _point(demand, replica, size * running).model_copy(update={"batch_size": size}) for size in sizes
+        ),
+        limited_by=limited_by,
+    )
+
+
 def _sizes(demand: Demand, chosen: Solution) -> list[int]:
     """Powers of two up to the next after the chosen batch, and the batch itself."""
     places = chosen.fit.replica.places
@@ -137,13 +170,14 @@ def _sizes(demand: Demand, chosen: Solution) -> list[int]:
     return sorted(sizes | {places})
 
 
-def _point(demand: Demand, replica: Replica, size: int) -> CurvePoint:
+def _point(demand: Demand, replica: AnyReplica, size: int) -> CurvePoint:
     tpot, ttft = replica.tpot(size), replica.ttft_unqueued(size)
+    whole = isinstance(replica, BatchReplica)
     values = {"ttft": ttft, "tpot": tpot, "latency": ttft + (replica.output_tokens - 1) * tpot}
     return CurvePoint(
         batch_size=size,
         ttft_ms=ttft * 1000,
-        tpot_ms=tpot * 1000,
+        tpot_ms=0.0 if whole else tpot * 1000,
         output_tokens_per_s=size / tpot,
         requests_per_s=replica.rate(size),
         within_slo=all(values[limit.kind] <= limit.seconds for limit in demand.limits),

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from servingstack.catalog import GIB
+from servingstack.engines.batcher import Batcher
 from servingstack.plan import Assumption, Scaling
 from servingstack.targets import Capabilities
 
 from . import operations
+from .batches import BatchReplica
 from .demand import Demand
 from .memory import GPU_MEMORY_UTILIZATION
 from .search import Solution
@@ -84,6 +86,9 @@ def _engine(demand: Demand, chosen: Solution) -> Iterator[_Row]:
         converted = found.served.quantization is not None
         why = "converted while loading: only this fits" if converted else "what the repository holds"
         yield None, "model.precision", found.served.precision, why
+    if demand.batcher is not None:
+        yield from _batcher(demand.batcher, chosen)
+        return
     yield engine.tensor_parallel_size, "engine.tensor_parallel_size", found.tp, "divides heads and node"
     yield engine.pipeline_parallel_size, "engine.pipeline_parallel_size", found.pp, "within one node"
     share = engine.gpu_memory_utilization
@@ -97,6 +102,14 @@ def _engine(demand: Demand, chosen: Solution) -> Iterator[_Row]:
     for name in ("enable_prefix_caching", "enable_chunked_prefill"):
         given = True if name in engine.model_fields_set else None
         yield given, f"engine.{name}", str(getattr(engine, name)).lower(), "default"
+
+
+def _batcher(batcher: Batcher, chosen: Solution) -> Iterator[_Row]:
+    replica, why = chosen.fit.replica, f"limit: {chosen.fit.batch_limited_by}"
+    if isinstance(replica, BatchReplica):
+        yield batcher.max_batch_size, batcher.batch_path, replica.batch, why
+        delay = f"{replica.delay_s * 1000:g}ms"
+        yield batcher.queue_delay_s, batcher.delay_path, delay, "what the objectives leave, at most a batch"
 
 
 def _scaling(demand: Demand, chosen: Solution, scaling: Scaling) -> Iterator[_Row]:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from servingstack import catalog
 from servingstack.catalog import GIB, Gpu
-from servingstack.engines.vllm_limits import dtype_refusal, kv_cache_refusal
+from servingstack.engines.vllm_limits import dtype_refusal
 from servingstack.errors import Violation
 
+from . import dynamic, measurement
+from .batches import BatchReplica, BatchSpeed
 from .demand import Demand, Limit
 from .hardware import Offer
-from .host import Host, Ranks, host
+from .host import Host, Ranks, host, host_of_batches
 from .load import SATURATION, Capacity, Replica, capacity
 from .memory import (
     GPU_MEMORY_UTILIZATION,
@@ -57,14 +60,20 @@ class Layout:
     pp: int
     served: Served
     foot: Footprint
-    speed: Speed
+    speed: Speed | BatchSpeed
     step_tokens: int
     weights: int
+    """All of them, or one copy's where an engine keeps several."""
     host: Host
+    data: int = 1
+    """GPUs that each hold the whole model."""
 
     @property
     def gpus(self) -> int:
-        return self.tp * self.pp
+        return self.tp * self.pp * self.data
+
+
+AnyReplica: TypeAlias = Replica | BatchReplica
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +81,7 @@ class Fit:
     """A layout with its batch and what it can serve."""
 
     layout: Layout
-    replica: Replica
+    replica: AnyReplica
     bears: Capacity
     batch_limited_by: str
     kv_tokens: int
@@ -94,9 +103,17 @@ def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> La
     lost = _type_loss(demand, offer.gpu, precision)
     if lost is not None:
         return lost
-    served = served_on(offer.gpu, demand.model, precision, demand.engine.dtype)
+    served = served_on(offer.gpu, demand.model, precision, demand.engine.dtype, demand.kind.limits)
     if isinstance(served, str):
         return Loss("precision", served, "model.precision")
+    if demand.batcher is not None:
+        return _copies(demand, offer, tp, served)
+    return _split(demand, offer, (tp, pp), served)
+
+
+def _split(demand: Demand, offer: Offer, split: tuple[int, int], served: Served) -> Layout | Loss:
+    """One copy of the model, split over the GPUs."""
+    tp, pp = split
     share = _share(demand, offer, served, (tp, pp))
     foot = footprint(demand.model, offer.gpu, served, share)
     lost = _memory_loss(demand, foot, share)
@@ -124,6 +141,37 @@ def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> La
     )
 
 
+def _copies(demand: Demand, offer: Offer, gpus: int, served: Served) -> Layout | Loss:
+    """Whole copies of the model on each of the GPUs."""
+    stored, batcher = weights_total(demand.model, served, demand.weight_scale), dynamic.of(demand)
+    weights = dynamic.copy_bytes(demand, stored)
+    foot = dynamic.footprint(demand, offer.gpu, served, weights)
+    refusal = dynamic.memory_refusal(demand, offer.gpu, foot)
+    if refusal is not None:
+        full = foot.weights + foot.fixed + foot.per_sequence
+        return Loss("memory", refusal, "hardware.accelerators", full / foot.usable)
+    on_volume = demand.args.model.source.startswith("pvc://")
+    disk = 0 if on_volume else demand.stored_bytes + batcher.other_bytes
+    room = host_of_batches(demand.args.hardware, batcher.processes, weights, (batcher.shared_memory, disk))
+    if isinstance(room, Violation):
+        return Loss("host", str(room), room.path)
+    lost = _host_loss(offer, gpus, room)
+    if lost is not None:
+        return lost
+    return Layout(
+        offer=offer,
+        tp=1,
+        pp=1,
+        served=served,
+        foot=foot,
+        speed=dynamic.speed_on(demand, offer.gpu, served, weights),
+        step_tokens=0,
+        weights=weights,
+        host=room,
+        data=gpus,
+    )
+
+
 def _type_loss(demand: Demand, gpu: Gpu, precision: str) -> Loss | None:
     """Types that the engine was told and that GPU cannot compute or keep."""
     computed, kept, capability = demand.engine.dtype, demand.engine.kv_cache_dtype, gpu.compute_capability
@@ -131,7 +179,7 @@ def _type_loss(demand: Demand, gpu: Gpu, precision: str) -> Loss | None:
         refusal = dtype_refusal(computed, precision, demand.model.precision, capability)
         if refusal is not None:
             return Loss("precision", refusal, "engine.dtype")
-    refusal = None if kept is None else kv_cache_refusal(kept, capability)
+    refusal = None if kept is None else demand.kind.limits.kv_cache_refusal(kept, capability)
     return None if refusal is None else Loss("precision", refusal, "engine.kv_cache_dtype")
 
 
@@ -216,7 +264,7 @@ def _memory_loss(demand: Demand, foot: Footprint, share: Share) -> Loss | None:
 class Open:
     """A layout with the largest batch that its memory and the engine allow."""
 
-    replica: Replica
+    replica: AnyReplica
     limited_by: str
 
     @property
@@ -227,6 +275,8 @@ class Open:
 
 def opened(demand: Demand, found: Layout) -> Open | Loss:
     """Fill the cache with sequences of the traffic's length, if a single request keeps every limit."""
+    if isinstance(found.speed, BatchSpeed):
+        return _opened_whole(demand, found, found.speed)
     tokens = demand.sequence_tokens
     most = found.foot.most_sequences(tokens, demand.max_model_len)
     places, limited_by = most, "the KV cache"
@@ -242,14 +292,32 @@ def opened(demand: Demand, found: Layout) -> Open | Loss:
     if places < 1:
         reason = f"not one sequence of {tokens} tokens fits beside the weights"
         return Loss("memory", reason, "traffic.input_tokens")
-    replica = _replica(demand, found, places)
+    replica = measurement.calibrated(
+        demand, _replica(demand, found, found.speed, places), found.offer.gpu.id, found.gpus, found.served
+    )
     lost = _unloaded_loss(replica, demand.limits)
-    return Open(replica, limited_by) if lost is None else lost
+    if lost is not None:
+        return lost
+    known = measurement.room(replica)
+    if known is not None and known < places and pinned is None:
+        return Open(dataclasses.replace(replica, places=known), measurement.ROOM)
+    return Open(replica, limited_by)
+
+
+def _opened_whole(demand: Demand, found: Layout, paced: BatchSpeed) -> Open | Loss:
+    """The same for whole requests: the largest useful batch, if a single request keeps every limit."""
+    filled = dynamic.opened(demand, paced, found.foot, found.data)
+    if isinstance(filled, str):
+        return Loss("memory", filled, dynamic.of(demand).batch_path)
+    lost = _unloaded_loss(filled[0], demand.limits)
+    return Open(*filled) if lost is None else lost
 
 
 def narrowed(demand: Demand, wide: Open) -> Open:
     """The largest batch that keeps every objective while it is full."""
     replica = wide.replica
+    if isinstance(replica, BatchReplica):
+        return Open(*dynamic.narrowed(demand, replica, wide.limited_by))
     if demand.engine.max_num_seqs is not None:
         return wide
     smaller, path = _within_limits(replica, demand.limits)
@@ -274,24 +342,24 @@ def fit(demand: Demand, found: Layout, batch: Open) -> Fit:
     )
 
 
-def _replica(demand: Demand, found: Layout, places: int) -> Replica:
+def _replica(demand: Demand, found: Layout, speed: Speed, places: int) -> Replica:
     new = demand.input_tokens - demand.cached_tokens
     return Replica(
-        speed=found.speed,
+        speed=speed,
         input_tokens=demand.input_tokens,
         cached_tokens=demand.cached_tokens,
         output_tokens=demand.output_tokens,
         step_tokens=found.step_tokens,
         places=places,
-        prefill_s=found.speed.prefill(new, demand.cached_tokens, found.step_tokens),
-        work_s=found.speed.prefill_work(new, demand.cached_tokens),
+        prefill_s=speed.prefill(new, demand.cached_tokens, found.step_tokens),
+        work_s=speed.prefill_work(new, demand.cached_tokens),
     )
 
 
 WHAT = {"ttft": "a first token", "tpot": "a further token", "latency": "a whole request"}
 
 
-def _unloaded_loss(replica: Replica, limits: tuple[Limit, ...]) -> Loss | None:
+def _unloaded_loss(replica: AnyReplica, limits: tuple[Limit, ...]) -> Loss | None:
     """Limits that even a single request misses."""
     for limit in limits:
         alone = unqueued(replica, limit.kind, 1.0)
@@ -306,7 +374,7 @@ def _unloaded_loss(replica: Replica, limits: tuple[Limit, ...]) -> Loss | None:
     return None
 
 
-def unqueued(replica: Replica, kind: str, in_flight: float) -> float:
+def unqueued(replica: AnyReplica, kind: str, in_flight: float) -> float:
     """What a request sees in a batch of that size, without waiting."""
     if kind == "ttft":
         return replica.ttft_unqueued(in_flight)
@@ -315,7 +383,7 @@ def unqueued(replica: Replica, kind: str, in_flight: float) -> float:
     return replica.ttft_unqueued(in_flight) + (replica.output_tokens - 1) * replica.tpot(in_flight)
 
 
-def _within_limits(replica: Replica, limits: tuple[Limit, ...]) -> tuple[int, str]:
+def _within_limits(replica: AnyReplica, limits: tuple[Limit, ...]) -> tuple[int, str]:
     """The largest batch that keeps every limit while it is full."""
     best, path = replica.places, ""
     for limit in limits:

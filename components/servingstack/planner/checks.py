@@ -5,9 +5,10 @@ Trap: a refusal names the options that can, and that list is derived from their 
 
 from __future__ import annotations
 
+from servingstack import measured
 from servingstack.args import ServingStackArgs
 from servingstack.engines import vllm
-from servingstack.engines.vllm import VllmSettings
+from servingstack.engines.registry import Tuning
 from servingstack.engines.vllm_limits import CAST, DTYPES
 from servingstack.errors import InvalidInput, Violation
 from servingstack.targets import Capabilities, all_capabilities
@@ -64,20 +65,24 @@ def _option_violations(
 def check_engine(demand: Demand) -> None:
     """Relations between the engine's settings. Raises `InvalidInput`."""
     engine = demand.engine
-    found = list(vllm.violations(demand.args)) + _step_violations(demand, engine)
+    found = list(demand.kind.violations(demand.args)) + _step_violations(demand, engine)
+    if demand.args.measured is not None:
+        hardware = demand.args.hardware
+        known = hardware.accelerators if hardware.nodes is None else {n.accelerator for n in hardware.nodes}
+        found += measured.violations(demand.args.measured, demand.args.model.id, known)
     asked = demand.args.model.precision
     cast = None if engine.dtype is None else CAST.get(DTYPES.get(engine.dtype, ""))
     if asked in CAST.values() and cast not in (None, asked):
         allowed = f"the type of model.precision {asked}, to which the weights are cast"
         found.append(Violation("engine.dtype", engine.dtype, allowed, "Set one of the two alone."))
-    if demand.max_model_len < vllm.SHORTEST_CONTEXT:
+    if demand.batcher is None and demand.max_model_len < vllm.SHORTEST_CONTEXT:
         allowed = f"at least {vllm.SHORTEST_CONTEXT}, which the warm-up's own request takes"
         found.append(Violation("model.max_model_len", demand.max_model_len, allowed, "Raise it."))
     if found:
         raise InvalidInput(found)
 
 
-def _step_violations(demand: Demand, engine: VllmSettings) -> list[Violation]:
+def _step_violations(demand: Demand, engine: Tuning) -> list[Violation]:
     """vLLM's own checks (SchedulerConfig): a step holds each sequence, and a whole prompt where none is
     cut."""
     tokens, sequences = engine.max_num_batched_tokens, engine.max_num_seqs

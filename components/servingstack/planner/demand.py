@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from servingstack import catalog
 from servingstack.args import ServingStackArgs
 from servingstack.catalog import Model
-from servingstack.engines.vllm import VllmSettings
+from servingstack.engines.batcher import Batcher
+from servingstack.engines.registry import ENGINES, Engine, Tuning, engine_of, tuning
 from servingstack.errors import InvalidInput, Violation
 from servingstack.plan import Assumption
 
@@ -44,7 +45,12 @@ class Demand:
     """Everything the search reads."""
 
     args: ServingStackArgs
-    engine: VllmSettings
+    kind: Engine
+    """The engine that serves."""
+    engine: Tuning
+    """Its settings of token-by-token batching."""
+    batcher: Batcher | None
+    """What is asked of one that batches whole requests; None for one that batches token by token."""
     model: Model
     weight_scale: float
     """Weights as stated by the user over those by formula."""
@@ -90,16 +96,16 @@ class _Notes:
 def resolve(args: ServingStackArgs) -> Demand:
     """The demand behind an input. Raises `InvalidInput` with everything that does not fit together."""
     notes = _Notes()
-    engine = args.engine if isinstance(args.engine, VllmSettings) else VllmSettings(kind="vllm")
-    if not isinstance(args.engine, VllmSettings):
-        notes.assume("engine.kind", "vllm", "the engine of this release")
-    sized = resolve_model(args.model)
+    kind, engine = engine_of(args), tuning(args)
+    if args.engine.kind == "auto":
+        why = "the engine of this release" if kind.batcher is None else "what serves such a repository"
+        notes.assume("engine.kind", kind.kind, why)
+    sized = resolve_model(args.model, cached=kind.batcher is None)
     notes.assumed += sized.assumed
-    model = sized.model
+    model, task = sized.model, _task(args, sized.model.task, kind, notes)
     mean, peak, in_flight = _rates(args, notes)
-    output = _output_tokens(args, model.task, notes)
-    if "input_tokens" not in args.traffic.model_fields_set:
-        notes.assume("traffic.input_tokens", args.traffic.input_tokens, "default mean length of a prompt")
+    output = _output_tokens(args, task, notes)
+    prompt = _input_tokens(args, model.max_context, kind, notes)
     cached = args.traffic.shared_prefix_tokens if engine.enable_prefix_caching else 0
     _check_task(args, model.task, notes)
     if args.scaling.min_replicas == 0 and args.warm not in ("auto", 0):
@@ -107,20 +113,24 @@ def resolve(args: ServingStackArgs) -> Demand:
         allowed = "auto or 0 with scaling.min_replicas: 0, which keeps none"
         notes.violations.append(Violation("warm", args.warm, allowed, fix))
     request_s, stream_s = _timeouts(args, notes)
-    length = _max_model_len(args, model.max_context, output, notes)
+    length = model.max_context
+    if kind.batcher is None:
+        length = _max_model_len(args, model.max_context, output, notes)
     if notes.violations:
         raise InvalidInput(notes.violations)
     return Demand(
         args=args,
+        kind=kind,
         engine=engine,
+        batcher=None if kind.batcher is None else kind.batcher(args),
         model=model,
         weight_scale=sized.weight_scale,
         stored_bytes=round(catalog.weight_bytes(model) * sized.weight_scale),
-        task=model.task,
+        task=task,
         mean_rps=mean,
         peak_rps=peak,
         in_flight=in_flight,
-        input_tokens=args.traffic.input_tokens,
+        input_tokens=prompt,
         output_tokens=output,
         cached_tokens=cached,
         ramp_s=_ramp(args, notes),
@@ -130,6 +140,33 @@ def resolve(args: ServingStackArgs) -> Demand:
         stream_timeout_s=stream_s,
         assumed=tuple(notes.assumed),
     )
+
+
+def _task(args: ServingStackArgs, known: str, kind: Engine, notes: _Notes) -> str:
+    """What the model does. A repository of a model that is not known to do otherwise holds an `other` one."""
+    task = args.model.task
+    if task is None:
+        task = known
+        if kind.batcher is not None and known == "generate":
+            task = "other"
+            notes.assume("model.task", task, "a model that answers at once")
+    if task not in kind.tasks:
+        able = [engine.kind for engine in ENGINES.values() if task in engine.tasks]
+        allowed = f"{', '.join(kind.tasks)} for engine {kind.kind}"
+        fix = f"Engines that serve {task}: {', '.join(able)}."
+        notes.violations.append(Violation("model.task", task, allowed, fix))
+    return task
+
+
+def _input_tokens(args: ServingStackArgs, longest: int, kind: Engine, notes: _Notes) -> int:
+    """Mean length of a prompt; where nobody said, no longer than a model reads that answers at once."""
+    asked = args.traffic.input_tokens
+    if "input_tokens" in args.traffic.model_fields_set:
+        return asked
+    tokens = asked if kind.batcher is None else min(asked, longest)
+    if args.model.flops_per_request is None:
+        notes.assume("traffic.input_tokens", tokens, "default mean length of a prompt")
+    return tokens
 
 
 def _check_task(args: ServingStackArgs, task: str, notes: _Notes) -> None:

@@ -179,7 +179,7 @@ def start_of(demand: Demand, found: Layout) -> ColdStart:
     return cold_start(
         Start(
             stored_bytes=demand.stored_bytes,
-            layers=demand.model.layers,
+            layers=0 if demand.batcher is not None else demand.model.layers,  # only these are compiled
             new_node=found.offer.scale_from_zero,
             prepulled=demand.args.target.kubernetes.prepull_images,
             weights_on_volume=weights_on_volume(demand),

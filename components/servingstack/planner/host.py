@@ -17,6 +17,9 @@ BASE_BYTES = 3 * GIB
 """API server and engine core: two Python processes with torch."""
 RANK_BYTES = 4 * GIB
 """One worker process per GPU: torch, CUDA's host side, pinned staging buffers."""
+PROCESS_BYTES = 2 * GIB
+"""A server or a Python worker with torch and CUDA's host side, no staging buffers of its own. An assumption:
+no public measurement was found."""
 SHM_BASE_BYTES = 1 * GIB
 SHM_RANK_BYTES = 1 * GIB
 """Message queue between the processes, and NCCL's own segments per rank."""
@@ -70,6 +73,32 @@ def host(hardware: HardwareArgs, ranks: Ranks) -> Host | Violation:
     """The host side of a replica; request and limit are the same unless given. A violation where what was
     given is too little."""
     needed = needed_memory(ranks.count, ranks.weights, ranks.load_format)
+    what = f"{ranks.count} ranks, their loading buffers, and shared memory"
+    return _host(hardware, _Needs(ranks.count, needed, shared_memory(ranks.count), ranks.stored, what))
+
+
+def host_of_batches(
+    hardware: HardwareArgs, processes: int, weights: int, needs: tuple[int, int]
+) -> Host | Violation:
+    """The host side of an engine that batches whole requests; `needs` is its own shared memory and what it
+    stores on the node's disk. A model file is read whole before it goes to the GPU."""
+    shared = max(SHM_BASE_BYTES, needs[0])
+    needed = BASE_BYTES + processes * PROCESS_BYTES + max(LOADER_BYTES, weights) + shared
+    what = f"{processes} processes, a model file, and shared memory"
+    return _host(hardware, _Needs(processes, needed, shared, needs[1], what))
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    processes: int
+    memory: int
+    shared_memory: int
+    stored: int
+    what: str
+
+
+def _host(hardware: HardwareArgs, needs: _Needs) -> Host | Violation:
+    needed = needs.memory
     request, limit = hardware.memory_request, hardware.memory_limit
     if request is None:
         request = _rounded(needed) if limit is None else min(_rounded(needed), limit)
@@ -80,16 +109,16 @@ def host(hardware: HardwareArgs, ranks: Ranks) -> Host | Violation:
             return Violation(
                 f"hardware.{name}",
                 f"{value / GIB:.1f}Gi",
-                f"at least {gib}Gi: {ranks.count} ranks, their loading buffers, and shared memory",
+                f"at least {gib}Gi: {needs.what}",
                 f"Raise it to {gib}Gi, or leave it out.",
             )
     cpu = hardware.cpu_request
     return Host(
-        cpu=CORES_BASE + CORES_PER_GPU * ranks.count if cpu is None else cpu,
+        cpu=CORES_BASE + CORES_PER_GPU * needs.processes if cpu is None else cpu,
         memory_request=request,
         memory_limit=limit,
-        shared_memory=shared_memory(ranks.count),
-        disk=SCRATCH_BYTES + _rounded(ranks.stored),
+        shared_memory=needs.shared_memory,
+        disk=SCRATCH_BYTES + _rounded(needs.stored),
     )
 
 

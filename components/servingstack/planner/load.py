@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
+
+from servingstack.measured import Calibration, Quantity
 
 from .demand import Limit
 from .performance import REQUEST_S, Speed
@@ -41,20 +44,30 @@ class Replica:
     """To read a prompt alone."""
     work_s: float
     """What reading a prompt adds to steps that run anyway."""
+    measured: Calibration | None = None
+    """A user's table, which corrects every estimate below."""
 
     @property
     def mean_tokens(self) -> float:
         """Mean length of a sequence while it decodes."""
         return self.input_tokens + self.output_tokens / 2
 
-    def tpot(self, in_flight: float) -> float:
-        """Time per output token: a decode step, plus this token's share of the prompts read meanwhile."""
+    def _seen(self, quantity: Quantity, in_flight: float) -> float:
+        """What the table corrects the estimate by; 1 without one."""
+        return 1.0 if self.measured is None else self.measured.factor(quantity, in_flight)
+
+    def _per_token(self, in_flight: float) -> float:
         step = self.speed.decode(in_flight, self.mean_tokens)
         return step + in_flight / self.output_tokens * self.work_s / self.speed.pp
 
+    def tpot(self, in_flight: float) -> float:
+        """Time per output token: a decode step, plus this token's share of the prompts read meanwhile."""
+        return self._per_token(in_flight) * self._seen("tpot", in_flight)
+
     def rate(self, in_flight: float) -> float:
         """Requests per second finished with so many in flight."""
-        return in_flight / (self.output_tokens * self.tpot(in_flight))
+        alone = in_flight / (self.output_tokens * self._per_token(in_flight))
+        return alone * self._seen("rate", in_flight)
 
     def service(self, in_flight: float) -> float:
         """To read one prompt while others decode."""
@@ -68,7 +81,8 @@ class Replica:
 
     def ttft_unqueued(self, in_flight: float) -> float:
         """Time to first token of a prompt that finds no other prompt before it."""
-        return self.speed.decode(in_flight, self.mean_tokens) + self.service(in_flight) + REQUEST_S
+        found = self.speed.decode(in_flight, self.mean_tokens) + self.service(in_flight) + REQUEST_S
+        return found * self._seen("ttft", in_flight)
 
     def ttft_at(self, in_flight: float, q: float) -> float:
         """Time to first token at quantile `q`: rest of a step, queue, own prompt."""
@@ -76,7 +90,8 @@ class Replica:
         hold = self.output_tokens * self.tpot(in_flight)
         wait = SHARED_STEP * prefill_wait(self.rate(in_flight), self.queued(in_flight) / self.speed.pp, q)
         wait += admission_wait(in_flight, self.places, hold, q)
-        return step * q + wait + self.service(in_flight) + REQUEST_S
+        unqueued = step * q + self.service(in_flight) + REQUEST_S
+        return wait + unqueued * self._seen("ttft", in_flight)
 
     def tpot_at(self, in_flight: float, q: float) -> float:
         """Time per output token at quantile `q`: more sequences in the batch, and more prompts read
@@ -87,7 +102,7 @@ class Replica:
         reading = self.work_s / self.speed.pp
         busy = self.rate(in_flight) * reading
         prompts = in_flight + deviation(in_flight, q) / (1 - busy) ** 2
-        return step + prompts / self.output_tokens * reading
+        return (step + prompts / self.output_tokens * reading) * self._seen("tpot", in_flight)
 
     def latency_at(self, in_flight: float, q: float) -> float:
         """Whole request at quantile `q`, of mean length."""
@@ -132,7 +147,16 @@ def bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
     return low
 
 
-def capacity(replica: Replica, limits: tuple[Limit, ...]) -> Capacity:
+class Bears(Protocol):
+    """What is asked of a replica to find what it bears."""
+
+    @property
+    def places(self) -> int: ...
+    def rate(self, in_flight: float) -> float: ...
+    def value(self, limit: Limit, in_flight: float) -> float: ...
+
+
+def capacity(replica: Bears, limits: tuple[Limit, ...]) -> Capacity:
     """The most a replica serves while it keeps every limit and stays below saturation."""
     most = replica.rate(replica.places)
     planned = SATURATION * most

@@ -25,14 +25,14 @@ class SizedModel:
     assumed: tuple[Assumption, ...]
 
 
-def resolve_model(args: ModelArgs) -> SizedModel:
-    """The model to size. Raises `InvalidInput` where it is unknown or cannot be sized."""
+def resolve_model(args: ModelArgs, *, cached: bool = True) -> SizedModel:
+    """The model to size; `cached` for an engine that keeps a KV cache. Raises `InvalidInput` where it is
+    unknown or cannot be sized."""
     found, assumed = _find(args)
-    if args.task == "other":
-        raise InvalidInput([_task_violation(args.task)])
-    if args.task is not None and args.task != found.task:
-        found = dataclasses.replace(found, task=args.task)
-    if not found.reliable:
+    task = "classify" if args.task == "other" else args.task  # sized alike: whole requests
+    if task is not None and task != found.task:
+        found = dataclasses.replace(found, task=task)
+    if not found.reliable and cached:
         raise InvalidInput(
             [
                 Violation(
@@ -72,20 +72,11 @@ def _implausible(args: ModelArgs, found: Model) -> list[Violation]:
     return wrong
 
 
-def _task_violation(task: str) -> Violation:
-    return Violation(
-        "model.task",
-        task,
-        "generate, embed or classify: vLLM, the engine of this release, serves these",
-        "Choose one of them; other models need an engine that this release does not have.",
-    )
-
-
 def _find(args: ModelArgs) -> tuple[Model, list[Assumption]]:
     count = None if args.parameters is None else int(args.parameters)
     active = None if args.active_parameters is None else int(args.active_parameters)
     if args.config is not None:
-        task = None if args.task == "other" else args.task
+        task = "classify" if args.task == "other" else args.task
         found = catalog.model_from_hf_config(
             args.id, args.config, parameters=count, active_parameters=active, task=task
         )

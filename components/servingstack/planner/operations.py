@@ -30,6 +30,9 @@ SHORTEST_STARTUP_S = 300
 GRACE_EXTRA_S = 30
 """Beyond draining: leaving the Service, closing connections, ending the processes."""
 MIN_QUEUE = 16
+LARGEST_QUEUE = 4096
+"""Of whole requests that take milliseconds: a longer queue keeps no objective, and each place costs a door 64
+KiB on both sides."""
 
 
 def scaling(demand: Demand, chosen: Solution, can: Capabilities, limits: Timeouts) -> Scaling:
@@ -71,12 +74,14 @@ def threshold_of(demand: Demand, chosen: Solution) -> tuple[int, str]:
         return given, f"scaling.queue_depth: {given}"
     rate = chosen.fit.bears.rate
     replica, busy = chosen.fit.replica, chosen.fit.bears.in_flight
-    firsts = demand.limits_of("ttft")
+    # The answer of an engine that batches whole requests is its first token.
+    firsts = demand.limits_of("ttft" if demand.batcher is None else "latency")
     if firsts:
         tightest = min(firsts, key=lambda limit: limit.seconds)
         own = replica.ttft_unqueued(busy)
         budget = max(0.0, tightest.seconds - own)
-        text = f"{tightest.path} {tightest.seconds * 1000:.0f} ms - own prefill {own * 1000:.0f} ms"
+        part = "own prefill" if demand.batcher is None else "own batch"
+        text = f"{tightest.path} {tightest.seconds * 1000:.0f} ms - {part} {own * 1000:.0f} ms"
     else:
         budget = QUEUE_SHARE * demand.request_timeout_s
         text = f"{QUEUE_SHARE:.0%} of the request timeout of {demand.request_timeout_s} s"
@@ -138,6 +143,7 @@ def front_door(
     places = chosen.fit.replica.places
     concurrent = places + max(int(scaled.threshold), math.ceil(places * 0.1))
     queue = max(MIN_QUEUE, math.ceil(max(waiting, held)))
+    queue = queue if demand.batcher is None else min(queue, LARGEST_QUEUE)
     size = door_size(
         proxies=can.door.replicas,
         replicas=fleet.high + fleet.surge,

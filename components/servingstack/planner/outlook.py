@@ -23,7 +23,7 @@ MOST = 12
 def expected(chosen: Solution) -> Expected:
     """At the peak, with the replicas planned for it."""
     fit, fleet = chosen.fit, chosen.fleet
-    replica, speed, bears = fit.replica, fit.layout.speed, fit.bears
+    replica, speed, bears = fit.replica, fit.replica.speed, fit.bears
     busy = replica.in_flight_at(fit.peak_rps / fleet.peak)
 
     def estimate(value: float) -> Estimate:
@@ -74,7 +74,8 @@ def at_fp8(demand: Demand, best: Solution, can: Capabilities) -> Alternative | N
     """The plan at fp8, where it is cheaper and nobody asked: a choice for a person, since answers change."""
     args = demand.args
     if (
-        fallback(demand.model, args.model.precision) is None
+        demand.batcher is not None
+        or fallback(demand.model, args.model.precision) is None
         or best.fit.layout.served.quantization is not None
     ):
         return None

@@ -188,3 +188,8 @@ def _flops(gpu: Gpu, served: Served) -> tuple[float, float]:
     if served.precision in ("fp8", "int8") and served.native and gpu.tflops_fp8 is not None:
         return gpu.tflops_fp8 * 1e12 * COMPUTE_EFFICIENCY["fp8"], wide
     return wide, wide
+
+
+def weight_flops(gpu: Gpu, served: Served) -> float:
+    """Arithmetic per second for weights, 1/s."""
+    return _flops(gpu, served)[0]

@@ -9,14 +9,9 @@ from dataclasses import dataclass
 
 from servingstack import catalog
 from servingstack.catalog import Gpu, Model
-from servingstack.engines.vllm_limits import (
-    CAST,
-    DTYPES,
-    activation_dtype,
-    precision_refusal,
-    quantization_method,
-    runs_native,
-)
+from servingstack.engines import vllm_limits
+from servingstack.engines.registry import Limits
+from servingstack.engines.vllm_limits import CAST, DTYPES
 from servingstack.errors import InvalidInput, Violation
 
 FULL = ("bf16", "fp16", "fp32")
@@ -39,13 +34,13 @@ class Served:
         return 4 if self.dtype == "float" else 2
 
 
-def requested(model: Model, wanted: str) -> str:
+def requested(model: Model, wanted: str, limits: Limits = vllm_limits) -> str:
     """The precision to try first. Raises `InvalidInput` for one that cannot be had from this repository."""
     stored = model.precision
     if wanted in ("auto", stored):
         return stored
     try:
-        quantization_method(wanted, stored)
+        limits.quantization_method(wanted, stored)
     except ValueError as error:
         raise InvalidInput([_unobtainable(model, wanted, str(error))]) from None
     return wanted
@@ -77,7 +72,9 @@ def fallback(model: Model, wanted: str) -> str | None:
     return "fp8" if wanted == "auto" and model.precision in FULL else None
 
 
-def served_on(gpu: Gpu, model: Model, precision: str, asked: str | None = None) -> Served | str:
+def served_on(
+    gpu: Gpu, model: Model, precision: str, asked: str | None = None, limits: Limits = vllm_limits
+) -> Served | str:
     """How a GPU serves the precision, with the type of activations that was asked for, or why it cannot."""
     capability = gpu.compute_capability
     dtype = None if asked is None else DTYPES.get(asked)
@@ -85,12 +82,12 @@ def served_on(gpu: Gpu, model: Model, precision: str, asked: str | None = None) 
     actual = "fp16" if precision == "bf16" and not gpu.supports_bf16 else precision
     if dtype is not None and precision in FULL:
         actual = CAST[dtype]
-    refusal = precision_refusal(actual, capability)
+    refusal = limits.precision_refusal(actual, capability)
     if refusal is not None:
         return refusal
     return Served(
         precision=actual,
-        quantization=quantization_method(actual, model.precision),
-        dtype=activation_dtype(actual, capability) if dtype is None else dtype,
-        native=runs_native(actual, capability),
+        quantization=limits.quantization_method(actual, model.precision),
+        dtype=limits.activation_dtype(actual, capability) if dtype is None else dtype,
+        native=limits.runs_native(actual, capability),
     )

@@ -88,8 +88,10 @@ def _distance(lost: Loss) -> tuple[int, float]:
 
 def search(demand: Demand, can: Capabilities) -> Outcome:
     """Try everything. Raises `InvalidInput` for pins that are illegal for the model."""
-    precision = requested(demand.model, demand.args.model.precision)
+    precision = requested(demand.model, demand.args.model.precision, demand.kind.limits)
     available = offers(demand.args)
+    if demand.batcher is not None:
+        return _evaluate(demand, can, _whole(demand, available, precision), precision)
     _check_pins(demand, precision, available)
     tried = _layouts(demand, available, precision)
     lower = fallback(demand.model, demand.args.model.precision)
@@ -102,6 +104,18 @@ def search(demand: Demand, can: Capabilities) -> Outcome:
 
 
 _Tried = tuple[Offer, int, int, Layout | Loss]
+
+
+def _whole(demand: Demand, available: tuple[Offer, ...], precision: str) -> list[_Tried]:
+    """Whole copies on each GPU of a replica, for an engine that does not split a model."""
+    asked = demand.args.hardware.gpus_per_replica
+    gpus = 1 if asked is None else asked
+    return [
+        (offer, gpus, 1, layout(demand, offer, gpus, 1, precision))
+        if gpus <= offer.gpus_per_node
+        else (offer, gpus, 1, _too_few(demand, offer))
+        for offer in available
+    ]
 
 
 def _layouts(demand: Demand, available: tuple[Offer, ...], precision: str) -> list[_Tried]:

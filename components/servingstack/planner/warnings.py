@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from servingstack.plan import OBJECTIVE_DAYS, Expected, PlanWarning, Scaling
 from servingstack.targets import Capabilities
 
+from . import measurement
 from .candidate import WHAT, unqueued
 from .demand import Demand, resolve
 from .fleet import ramped_rps
@@ -30,12 +31,14 @@ def warnings_of(
 ) -> tuple[PlanWarning, ...]:
     """All that apply, in a fixed order."""
     return (
+        *demand.kind.warnings(demand.args),
         *_model(demand, chosen),
         *_batch(demand, chosen),
         *_objectives(demand, expected),
         *_starts(demand, chosen, scaling),
         *_waste(demand, chosen, expected, can),
         *_overridden(demand, scaling),
+        *_measured(demand, chosen),
     )
 
 
@@ -80,7 +83,7 @@ def _batch(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
     if fit.replica.places == 1:
         yield _warn(
             "batch-of-one",
-            "engine.max_num_seqs" if demand.engine.max_num_seqs == 1 else fit.batch_limited_by,
+            _batch_path(demand, fit.batch_limited_by),
             f"One sequence at a time ({fit.batch_limited_by}): the GPU is used at a fraction of what it "
             f"can do.",
         )
@@ -95,7 +98,7 @@ def _batch(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
                     f"With all {pinned} sequences {WHAT[limit.kind]} takes {full * 1000:.0f} ms, above "
                     f"{limit.path} of {limit.seconds * 1000:.0f} ms. Lower max_num_seqs, or leave it out.",
                 )
-    if demand.task != "generate":
+    if demand.task != "generate" or demand.batcher is not None:
         return
     longest = fit.layout.foot.kv_tokens(fit.replica.places, demand.max_model_len) / demand.max_model_len
     if longest < TIGHT:
@@ -106,6 +109,12 @@ def _batch(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
             f"requests "
             "will wait for each other. Lower max_model_len, or use more or larger GPUs.",
         )
+
+
+def _batch_path(demand: Demand, limited_by: str) -> str:
+    if demand.batcher is not None:
+        return demand.batcher.batch_path
+    return "engine.max_num_seqs" if demand.engine.max_num_seqs == 1 else limited_by
 
 
 def _objectives(demand: Demand, expected: Expected) -> Iterator[PlanWarning]:
@@ -238,3 +247,11 @@ def _overridden(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
             "engine.enable_prefix_caching",
             "The traffic shares a prefix, but it is computed anew for each request. Leave prefix caching on.",
         )
+
+
+def _measured(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
+    found = chosen.fit.layout
+    why_not = measurement.refusal(demand, found.offer.gpu.id, found.gpus, found.served.precision)
+    if demand.args.measured is not None and demand.batcher is not None:
+        why_not = "the engine batches whole requests, for which model.batch_times is read"
+    return measurement.warnings_of(chosen.fit.replica, why_not)

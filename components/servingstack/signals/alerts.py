@@ -140,8 +140,13 @@ def _of_requests(stack: Stack) -> list[Draft]:
 
 def _of_batches(stack: Stack) -> list[Draft]:
     """What goes wrong within a replica that is up."""
+    found = [_thrash(stack)] if stack.has("preemptions") else []
+    return [*found, _zombie(stack)] if stack.generates or not found else found
+
+
+def _thrash(stack: Stack) -> Draft:
     preempted, finished = engine_query(stack, "preemptions"), engine_query(stack, "requests_per_second")
-    thrash = Draft(
+    return Draft(
         "ServingKvCacheThrash",
         "ticket",
         f"{preempted}\n/\n({finished} > 0) > {PREEMPTED_SHARE}",
@@ -150,18 +155,18 @@ def _of_batches(stack: Stack) -> list[Draft]:
         "too large for the length of its requests.",
         "kv-cache-thrash",
     )
-    if not stack.generates:
-        return [thrash]
-    zombie = Draft(
+
+
+def _zombie(stack: Stack) -> Draft:
+    work = "running requests and makes no tokens" if stack.generates else "waiting requests and answers none"
+    return Draft(
         "ServingZombieReplica",
         "page",
         stack.tables.stalled(stack.scope.engine),
         GRACE_S,
-        "{{ $labels.pod }} has running requests and makes no tokens, while its health check is green. Delete "
-        "the pod.",
+        f"{{{{ $labels.pod }}}} has {work}, while its health check is green. Delete the pod.",
         "zombie-replica",
     )
-    return [thrash, zombie]
 
 
 def _below_minimum(stack: Stack) -> Draft:

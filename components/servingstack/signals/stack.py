@@ -7,29 +7,12 @@ metric are asked for.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from servingstack.args import ServingStackArgs
-from servingstack.engines import vllm_signals
-from servingstack.engines.signal import Counts, EngineSignal
+from servingstack.engines.registry import ENGINES
+from servingstack.engines.signal import EngineSignal, EngineTables
 from servingstack.plan import Architecture, Cost, Scaling, Timeouts
 from servingstack.signals.scope import Scope
-
-
-class EngineTables(Protocol):
-    """What an engine's signal module offers."""
-
-    @staticmethod
-    def signals(version: str | None) -> dict[str, EngineSignal]: ...
-    @staticmethod
-    def objective_counts(kind: str, threshold_s: float | None, version: str | None) -> Counts: ...
-    @staticmethod
-    def histogram_edge(kind: str, threshold_s: float, version: str | None) -> float: ...
-    @staticmethod
-    def stalled(selector: str) -> str: ...
-
-
-_TABLES: dict[str, EngineTables] = {"vllm": vllm_signals}
 
 
 @dataclass(frozen=True)
@@ -45,8 +28,8 @@ class Stack:
 
     @property
     def tables(self) -> EngineTables:
-        """The engine's module. KeyError for an engine without one."""
-        return _TABLES[self.architecture.engine]
+        """The engine's signals. KeyError for an engine that this release has not."""
+        return ENGINES[self.architecture.engine].tables(self.args)
 
     @property
     def engine_version(self) -> str | None:
@@ -57,6 +40,10 @@ class Stack:
     def generates(self) -> bool:
         """Whether there are tokens to time. An embedding has none."""
         return self.architecture.task == "generate"
+
+    def has(self, signal: str) -> bool:
+        """Whether the engine has such a signal."""
+        return signal in self.tables.signals(self.engine_version)
 
     def engine_signal(self, signal: str) -> EngineSignal:
         """One of the engine's own signals."""

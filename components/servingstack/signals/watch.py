@@ -36,6 +36,15 @@ _FROM_ENGINE = (
     "prefix_cache_hit_rate",
     "preemptions",
 )
+_OF_BATCHERS = (
+    "latency_mean",
+    "queue_time",
+    "queue_time_mean",
+    "compute_time",
+    "mean_batch_size",
+    "cache_hit_rate",
+)
+"""What engines that batch whole requests add, as far as they have it."""
 _CLIENT_LATENCY = Unavailable(
     signal="latency at the front door",
     reason=(
@@ -55,11 +64,11 @@ def signals(stack: Stack) -> tuple[tuple[Signal, ...], tuple[Unavailable, ...]]:
         *_capacity(stack),
     ]
     if stack.generates:
-        return tuple(found), (_CLIENT_LATENCY,)
+        return tuple(found), (_CLIENT_LATENCY, *_not_exported(stack))
     reason = f"A model for task {stack.architecture.task} generates no tokens."
-    missing = [
-        Unavailable(signal=signal.id, reason=reason) for signal in found if signal.id.startswith(_GENERATION)
-    ]
+    every = [*(signal.id for signal in found), *(name for name in _FROM_ENGINE if not stack.has(name))]
+    missing = [Unavailable(signal=name, reason=reason) for name in every if name.startswith(_GENERATION)]
+    missing += _not_exported(stack)
     return (
         tuple(signal for signal in found if not signal.id.startswith(_GENERATION)),
         (_CLIENT_LATENCY, *missing),
@@ -96,10 +105,28 @@ def request_rate(scope: Scope) -> str:
     return f"sum(rate({scope.door(s.BACKEND_REQUESTS, ALL_BACKENDS)}[{RANGE}]))"
 
 
-def _from_engine(stack: Stack) -> list[Signal]:
-    found = [(stack.engine_signal(name), engine_query(stack, name)) for name in _FROM_ENGINE]
+def _not_exported(stack: Stack) -> list[Unavailable]:
+    """What this engine has no metric for, beside what its task has not."""
+    engine = stack.architecture.engine
     return [
-        Signal(id=signal.id, title=signal.title, unit=signal.unit, query=query) for signal, query in found
+        Unavailable(signal=name, reason=f"{engine} exports nothing that it could be computed from.")
+        for name in _FROM_ENGINE
+        if not stack.has(name) and not name.startswith(_GENERATION)
+    ]
+
+
+def _from_engine(stack: Stack) -> list[Signal]:
+    found = [stack.engine_signal(name) for name in (*_FROM_ENGINE, *_OF_BATCHERS) if stack.has(name)]
+    selector = stack.scope.engine
+    return [
+        Signal(
+            id=signal.id,
+            title=signal.title,
+            unit=signal.unit,
+            query=signal.query(selector, RANGE),
+            queries=signal.queries(selector, RANGE),
+        )
+        for signal in found
     ]
 
 
@@ -122,7 +149,9 @@ def _from_door(scope: Scope) -> list[Signal]:
 def _queue(stack: Stack) -> list[Signal]:
     parts = queue_depth(stack)
     depth = " + ".join(parts.values())
-    found = [Signal(id=QUEUE_DEPTH, title="Queue depth", unit="count", query=depth, queries=parts)]
+    models = stack.engine_signal("queue_depth").queries(stack.scope.engine)
+    shown = parts | (models if len(models) > 1 else {})
+    found = [Signal(id=QUEUE_DEPTH, title="Queue depth", unit="count", query=depth, queries=shown)]
     if stack.scaling.min_replicas == 0:
         in_flight = f"sum({stack.scope.door(s.BACKEND_SESSIONS, BACKEND)})"
         activity = f"{in_flight} + {request_rate(stack.scope)}"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.engines.triton_documents import document, model
 from tests.sample import DOCUMENT, sample_plan
 
 from servingstack import documents
 from servingstack.plan import ServingPlan
+from servingstack.planner import plan
 from servingstack.planner import plan as make_plan
 from servingstack.targets.kubernetes.manifests import manifests
 
@@ -51,7 +53,14 @@ def volume_plan() -> ServingPlan:
     return sample_plan(DOCUMENT | {"model": model}, placement={"weights_claim": "weights"})
 
 
+def triton_plan() -> ServingPlan:
+    """An engine with files of its own, directories of a volume, and metrics on another port."""
+    return plan(document(model(backend="python")))
+
+
 PLANS = {"defaults": sample_plan, "max": max_plan, "fixed": fixed_plan, "volume": volume_plan}
+ALL_PLANS = {**PLANS, "triton": triton_plan}
+"""With an engine that has neither one port nor a benchmark of its own."""
 
 
 def planned() -> dict[str, ServingPlan]:

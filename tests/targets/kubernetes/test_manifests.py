@@ -11,7 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from tests.sample import sample_plan
-from tests.targets.kubernetes.bodies import PLANS, by_role, fixed_plan, max_plan, planned, pods
+from tests.targets.kubernetes.bodies import ALL_PLANS, PLANS, by_role, fixed_plan, max_plan, planned, pods
 
 from servingstack.plan import ServingPlan
 from servingstack.targets.kubernetes.manifests import Manifest, manifests
@@ -21,7 +21,7 @@ KUBERNETES = ("1.30", "1.32", "1.34", "1.36", "1.37")
 CUSTOM = ("keda.sh/", "monitoring.coreos.com/")
 
 Make = Callable[[], ServingPlan]
-every_plan = pytest.mark.parametrize("make", PLANS.values(), ids=PLANS.keys())
+every_plan = pytest.mark.parametrize("make", ALL_PLANS.values(), ids=ALL_PLANS.keys())
 
 
 def _native(plan: ServingPlan) -> list[Manifest]:

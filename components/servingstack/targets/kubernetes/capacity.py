@@ -76,7 +76,7 @@ def priority(plan: ServingPlan) -> Manifest:
 def placeholders(plan: ServingPlan) -> Manifest:
     """Pods that hold what a replica needs, and give way to one at once."""
     architecture = plan.architecture
-    gpus = architecture.tensor_parallel_size * architecture.pipeline_parallel_size
+    gpus = parts.gpus(plan)
     requests = {
         "cpu": parts.cpu(architecture.cpu_request),
         "memory": parts.memory(architecture.memory_request_bytes),

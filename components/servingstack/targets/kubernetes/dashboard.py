@@ -91,12 +91,14 @@ def uid(plan: ServingPlan) -> str:
 def rows(plan: ServingPlan) -> dict[str, list[Panel]]:
     """Panels by row; one whose signals the plan does not have is empty, and keeps the place of its id."""
     view = _Plan(plan)
+    whole = {"Whole requests": _whole_requests(view)} if plan.batching.kind == "dynamic" else {}
     return {
         "Objectives": _objectives(view),
         "Latency": _latency(view),
         "Batching and queue": _queue(view),
         "GPU": _gpu(view),
         "Capacity and cost": _capacity(view),
+        **whole,
     }
 
 
@@ -207,6 +209,28 @@ def _queue(view: _Plan) -> list[Panel]:
             "Requests thrown out of the KV cache, to be computed again.",
             alerts=["ServingKvCacheThrash"],
         ),
+    ]
+
+
+def _whole_requests(view: _Plan) -> list[Panel]:
+    """Of an engine that batches whole requests, over the stack and by model."""
+    return [
+        Panel(
+            "Wait for a batch",
+            "s",
+            view.series("queue_time", "queue_time_mean"),
+            f"Mean in the engine's queue. The batcher waits up to {view.plan.batching.queue_delay_ms:g} ms.",
+        ),
+        Panel("Time of the model", "s", view.series("compute_time"), "Mean of a request in the model."),
+        Panel(
+            "Batch",
+            "count",
+            view.series("mean_batch_size"),
+            "Mean number of requests that run together. Line: the largest batch.",
+            limits=[float(view.plan.batching.max_num_seqs)],
+        ),
+        Panel("Mean latency", "s", view.series("latency_mean"), "Where the engine has no histogram."),
+        Panel("Response cache", "ratio", view.series("cache_hit_rate"), "Requests answered from the cache."),
     ]
 
 

@@ -42,7 +42,8 @@ def engine_monitor(plan: ServingPlan) -> Manifest:
     """Scrape every ready replica."""
     # One of the two labels is empty, and the separator is a semicolon.
     ready = {"sourceLabels": list(_READY), "action": "keep", "regex": "true;|;true"}
-    endpoint = _endpoint(parts.HTTP_PORT, plan.container.metrics_path) | {"relabelings": [ready]}
+    port = parts.HTTP_PORT if plan.container.metrics_port is None else parts.METRICS_PORT
+    endpoint = _endpoint(port, plan.container.metrics_path) | {"relabelings": [ready]}
     return _monitor(plan, "engine-monitor", plan.names["engine"], parts.engine_component(plan), [endpoint])
 
 

@@ -40,11 +40,17 @@ def deny(plan: ServingPlan) -> Manifest:
 def engine(plan: ServingPlan) -> Manifest:
     """In: the front door and Prometheus. Out: names, and HTTPS for the hub if the weights come from there."""
     component = parts.engine_component(plan)
-    callers = [{"podSelector": {"matchLabels": parts.selector(plan, parts.DOOR)}}, _monitoring(plan)]
+    door, metrics = {"podSelector": {"matchLabels": parts.selector(plan, parts.DOOR)}}, _monitoring(plan)
+    ingress = [{"from": [door, metrics], "ports": _ports(plan.container.port)}]
+    if plan.container.metrics_port is not None:
+        ingress = [
+            {"from": [door], "ports": _ports(plan.container.port)},
+            {"from": [metrics], "ports": _ports(plan.container.metrics_port)},
+        ]
     egress = [_names()]
     if parts.placement(plan).weights_claim is None:
         egress.append({"to": _outside(), "ports": _ports(_HTTPS)})
-    spec = _spec(plan, component, [{"from": callers, "ports": _ports(plan.container.port)}], egress)
+    spec = _spec(plan, component, ingress, egress)
     metadata = parts.metadata(plan, plan.names["engine"], component)
     return manifest("network-engine", "networking.k8s.io/v1", "NetworkPolicy", metadata, spec=spec)
 

@@ -70,6 +70,20 @@ def labels(plan: ServingPlan, component: str) -> dict[str, str]:
     return plan.labels | {COMPONENT: component}
 
 
+def metrics_port(plan: ServingPlan) -> int:
+    """Where the engine serves its metrics."""
+    own = plan.container.metrics_port
+    return plan.container.port if own is None else own
+
+
+def gpus(plan: ServingPlan) -> int:
+    """GPUs that a replica's engine is told to use: its shards, or one per set of whole copies."""
+    architecture = plan.architecture
+    if plan.batching.kind == "dynamic":
+        return architecture.gpus_per_replica
+    return architecture.tensor_parallel_size * architecture.pipeline_parallel_size
+
+
 def selector(plan: ServingPlan, component: str) -> dict[str, str]:
     """The labels that find pods and Services of this component; never more than these."""
     return {NAME: plan.labels[NAME], COMPONENT: component}

@@ -45,7 +45,7 @@ def service_account(plan: ServingPlan) -> Manifest:
 
 
 def warm_up_config(plan: ServingPlan) -> Manifest:
-    """The startup probe's script and what it sends."""
+    """The startup probe's script and what it sends, and the engine's own files."""
     metadata = parts.metadata(plan, _warm_up_name(plan), parts.engine_component(plan))
     return manifest("warm-up", "v1", "ConfigMap", metadata, data=_warm_up_files(plan), immutable=True)
 
@@ -82,7 +82,13 @@ def _warm_up_files(plan: ServingPlan) -> dict[str, str]:
     return {
         "warm_up.py": script.read_text(encoding="utf-8"),
         "warm_up.json": json.dumps(settings, indent=2, sort_keys=True) + "\n",
+        **{file_key(path): text for path, text in container.files.items()},
     }
+
+
+def file_key(path: str) -> str:
+    """An absolute path as a key of a ConfigMap, which has no slashes."""
+    return path.strip("/").replace("/", "__")
 
 
 def weights(plan: ServingPlan) -> Manifest:
@@ -105,9 +111,17 @@ def engine_service(plan: ServingPlan) -> Manifest:
         "type": "ClusterIP",
         "clusterIP": "None",
         "selector": parts.selector(plan, component),
-        "ports": [{"name": parts.HTTP_PORT, "port": plan.container.port, "targetPort": plan.container.port}],
+        "ports": [{"name": name, "port": port, "targetPort": port} for name, port in _ports(plan)],
     }
     return manifest("engine-service", "v1", "Service", metadata, spec=spec)
+
+
+def _ports(plan: ServingPlan) -> list[tuple[str, int]]:
+    """Requests, and metrics where they have a port of their own. Nothing outside the pod reaches gRPC: it
+    would pass by the front door."""
+    own = plan.container.metrics_port
+    found = [(parts.HTTP_PORT, plan.container.port)]
+    return found if own is None else [*found, (parts.METRICS_PORT, own)]
 
 
 def _for_pulumi(plan: ServingPlan) -> dict[str, str] | None:
@@ -212,7 +226,7 @@ def _engine_container(plan: ServingPlan) -> Body:
         "command": list(container.command),
         "args": [argument(flag) for flag in container.flags],
         "env": [environment(variable) for variable in container.env],
-        "ports": [{"name": parts.HTTP_PORT, "containerPort": container.port, "protocol": "TCP"}],
+        "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in _ports(plan)],
         "resources": _resources(plan),
         "startupProbe": _startup_probe(plan),
         "readinessProbe": _health_probe(plan, period_s=5, failures=3),
@@ -241,7 +255,7 @@ def _resources(plan: ServingPlan) -> Body:
     """No CPU limit: its throttling stops the loop that feeds the GPUs, and the request already holds the
     cores."""
     architecture = plan.architecture
-    gpus = architecture.tensor_parallel_size * architecture.pipeline_parallel_size
+    gpus = parts.gpus(plan)
     disk = parts.memory(architecture.disk_bytes)
     return {
         "requests": {
@@ -298,6 +312,10 @@ def _volumes(plan: ServingPlan) -> list[Body]:
     if place.weights_claim is not None:
         claim = {"claimName": place.weights_claim, "readOnly": True}
         volumes.append({"name": "model", "persistentVolumeClaim": claim})
+    for index, file in enumerate(plan.container.secret_files):
+        volumes.append(
+            {"name": f"secret-{index}", "secret": {"secretName": file.secret_name, "defaultMode": 0o440}}
+        )
     return volumes
 
 
@@ -309,9 +327,28 @@ def _mounts(plan: ServingPlan) -> list[Body]:
         {"name": "shared-memory", "mountPath": "/dev/shm"},
     ]
     mounts += [{"name": name, "mountPath": path} for name, path in _writable(plan)]
+    mounts += [
+        {"name": "scripts", "mountPath": path, "subPath": file_key(path), "readOnly": True}
+        for path in container.files
+    ]
     if parts.placement(plan).weights_claim is not None:
-        mounts.append({"name": "model", "mountPath": container.model_path, "readOnly": True})
+        mounts += _model_mounts(plan)
+    mounts += [
+        {"name": f"secret-{index}", "mountPath": file.path, "subPath": file.secret_key, "readOnly": True}
+        for index, file in enumerate(container.secret_files)
+    ]
     return mounts
+
+
+def _model_mounts(plan: ServingPlan) -> list[Body]:
+    """The volume with the weights: whole, or the directories that the engine asks for."""
+    container = plan.container
+    if not container.volume_mounts:
+        return [{"name": "model", "mountPath": container.model_path, "readOnly": True}]
+    return [
+        {"name": "model", "mountPath": path, "subPath": below, "readOnly": True}
+        for below, path in container.volume_mounts.items()
+    ]
 
 
 def _writable(plan: ServingPlan) -> list[tuple[str, Any]]:

@@ -1,0 +1,159 @@
+"""The engines of this release, and which one serves a stack. To add one, add a row.
+
+Trap: `auto` chooses by what an engine can load, not only by what it is fast at: a bucket with a Triton
+repository is nothing to vLLM, and weights on the hub are nothing to Triton. TorchServe gets no security
+patches and is never chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from servingstack.engines import (
+    sglang,
+    sglang_limits,
+    sglang_signals,
+    torchserve,
+    torchserve_batcher,
+    torchserve_signals,
+    triton,
+    triton_batcher,
+    triton_release,
+    vllm,
+    vllm_limits,
+    vllm_signals,
+)
+from servingstack.engines.batcher import Batcher
+from servingstack.engines.sglang import SglangSettings
+from servingstack.engines.signal import EngineTables
+from servingstack.engines.torchserve import TorchServeSettings
+from servingstack.engines.vllm import VllmSettings
+from servingstack.errors import Violation
+from servingstack.plan import Architecture, Batching, Container, PlanWarning, Timeouts
+
+if TYPE_CHECKING:
+    from servingstack.args import ServingStackArgs
+
+Tuning: TypeAlias = VllmSettings | SglangSettings
+"""Settings of an engine that batches token by token; both call them alike."""
+
+
+class Limits(Protocol):
+    """Which precisions an engine serves on which GPU."""
+
+    @staticmethod
+    def precision_refusal(precision: str, capability: tuple[int, int]) -> str | None: ...
+    @staticmethod
+    def runs_native(precision: str, capability: tuple[int, int]) -> bool: ...
+    @staticmethod
+    def activation_dtype(precision: str, capability: tuple[int, int]) -> str: ...
+    @staticmethod
+    def kv_cache_refusal(kv_cache_dtype: str, capability: tuple[int, int]) -> str | None: ...
+    @staticmethod
+    def quantization_method(precision: str, stored: str) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One engine: functions of the input and of what was decided."""
+
+    kind: str
+    tasks: tuple[str, ...]
+    container: Callable[[ServingStackArgs, Architecture, Batching, Timeouts], Container]
+    violations: Callable[[ServingStackArgs], list[Violation]]
+    image: Callable[[ServingStackArgs], tuple[str, str | None]]
+    """Reference and release."""
+    tables: Callable[[ServingStackArgs], EngineTables]
+    limits: Limits
+    batcher: Callable[[ServingStackArgs], Batcher] | None = None
+    """None for an engine that batches token by token."""
+    warnings: Callable[[ServingStackArgs], tuple[PlanWarning, ...]] = lambda _: ()
+    unfit: Callable[[ServingStackArgs, Architecture], list[Violation]] = lambda _, __: []
+    """What is wrong once the hardware is known."""
+
+
+def tuning(args: ServingStackArgs) -> Tuning:
+    """Settings of token-by-token batching: the given ones, else all left to the planner."""
+    return (
+        args.engine if isinstance(args.engine, VllmSettings | SglangSettings) else VllmSettings(kind="vllm")
+    )
+
+
+def _torchserve_image(args: ServingStackArgs) -> tuple[str, str | None]:
+    if not isinstance(args.engine, TorchServeSettings):
+        raise TypeError("TorchServe is never chosen by itself: it has no default settings")
+    return torchserve.engine_image(args.engine)
+
+
+def _sglang_image(args: ServingStackArgs) -> tuple[str, str | None]:
+    given = args.engine
+    return sglang.engine_image(given if isinstance(given, SglangSettings) else SglangSettings(kind="sglang"))
+
+
+def _vllm_image(args: ServingStackArgs) -> tuple[str, str | None]:
+    given = args.engine
+    return vllm.engine_image(given if isinstance(given, VllmSettings) else VllmSettings(kind="vllm"))
+
+
+ENGINES: dict[str, Engine] = {
+    engine.kind: engine
+    for engine in (
+        Engine(
+            kind="vllm",
+            tasks=("generate", "embed", "classify"),
+            container=vllm.container,
+            violations=vllm.violations,
+            image=_vllm_image,
+            tables=lambda _: vllm_signals,
+            limits=vllm_limits,
+        ),
+        Engine(
+            kind="sglang",
+            tasks=("generate", "embed"),
+            container=sglang.container,
+            violations=sglang.violations,
+            image=_sglang_image,
+            tables=lambda _: sglang_signals,
+            limits=sglang_limits,
+        ),
+        Engine(
+            kind="triton",
+            tasks=("embed", "classify", "other"),
+            container=triton.container,
+            violations=triton.violations,
+            image=lambda args: triton.engine_image(triton.settings_of(args)),
+            tables=triton.tables,
+            limits=triton_release,
+            batcher=triton_batcher.batcher,
+            warnings=triton_batcher.warnings,
+        ),
+        Engine(
+            kind="torchserve",
+            tasks=torchserve.TASKS,
+            container=torchserve.container,
+            violations=torchserve.violations,
+            image=_torchserve_image,
+            tables=lambda _: torchserve_signals,
+            limits=triton_release,
+            batcher=torchserve_batcher.batcher,
+            warnings=torchserve.warnings,
+            unfit=torchserve.fit_violations,
+        ),
+    )
+}
+
+
+def engine_of(args: ServingStackArgs) -> Engine:
+    """The engine that serves the stack."""
+    return ENGINES[kind_of(args)]
+
+
+def kind_of(args: ServingStackArgs) -> str:
+    """Its kind. `auto` is Triton for a model repository in a bucket and for a task that vLLM has not, else
+    vLLM."""
+    if args.engine.kind != "auto":
+        return args.engine.kind
+    repository = args.model.source == "files" or triton.scheme_of(args.model.source) in triton.STORES
+    return "triton" if repository or args.model.task == "other" else "vllm"

@@ -1,0 +1,88 @@
+"""The user's measured table over the own model, for the candidates that it was measured on.
+
+Trap: only those. A table of one GPU laid over another would make whichever was measured look unlike the rest;
+the others keep their estimates, with the bands that those have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from servingstack import measured
+from servingstack.measured import Calibration, Estimated
+from servingstack.plan import PlanWarning
+
+from .demand import Demand
+from .load import Replica
+from .performance import Speed
+from .precision import Served
+
+ROOM = "the measured table"
+"""What limits a batch that may not grow beyond what was measured."""
+
+
+def calibrated(demand: Demand, replica: Replica, accelerator: str, gpus: int, served: Served) -> Replica:
+    """The replica with its speed as measured, or as it is where no table applies."""
+    table = demand.args.measured
+    if table is None or refusal(demand, accelerator, gpus, served.precision) is not None:
+        return replica
+    band = measured.band(table, demand.input_tokens, demand.output_tokens)
+    known = replace(replica.speed, band=band, source=table.source)
+    return replace(replica, speed=known, measured=_calibration(demand, replica))
+
+
+def refusal(demand: Demand, accelerator: str, gpus: int, precision: str) -> str | None:
+    """Why the table says nothing about a candidate; None where it does, or where there is none."""
+    table, model = demand.args.measured, demand.args.model.id
+    if table is None:
+        return None
+    return measured.mismatch(
+        table, model=model, accelerator=accelerator, gpus_per_replica=gpus, precision=precision
+    )
+
+
+def room(replica: Replica) -> int | None:
+    """Most requests in flight that were worth it when measured; None without a table."""
+    return None if replica.measured is None else max(1, int(replica.measured.table.useful))
+
+
+def _calibration(demand: Demand, replica: Replica) -> Calibration:
+    table = demand.args.measured
+    if table is None:
+        raise ValueError("no table to calibrate with")
+    prompt = demand.input_tokens if table.input_tokens is None else round(table.input_tokens)
+    answer = demand.output_tokens if table.output_tokens is None else max(1, round(table.output_tokens))
+    cached = demand.cached_tokens if table.input_tokens is None else 0  # benchmarks send no shared prefix
+    own = _at(replica, replica.speed, prompt, cached, answer)
+
+    def estimate(concurrency: float) -> Estimated:
+        ttft, tpot = own.ttft_unqueued(concurrency), own.tpot(concurrency)
+        whole = ttft + (own.output_tokens - 1) * tpot
+        return Estimated(ttft * 1000, tpot * 1000, whole * 1000, own.rate(concurrency))
+
+    return measured.calibrate(table, estimate)
+
+
+def _at(replica: Replica, speed: Speed, prompt: int, cached: int, answer: int) -> Replica:
+    """The same replica under traffic of other lengths."""
+    return replace(
+        replica,
+        input_tokens=prompt,
+        cached_tokens=cached,
+        output_tokens=answer,
+        prefill_s=speed.prefill(prompt - cached, cached, replica.step_tokens),
+        work_s=speed.prefill_work(prompt - cached, cached),
+    )
+
+
+def warnings_of(replica: object, why_not: str | None) -> Iterator[PlanWarning]:
+    """Where the own estimate was off, and a table that the choice does not use."""
+    if why_not is not None:
+        message = (
+            f"The measured table is not used: {why_not}. Measure what is planned, or pin what was measured."
+        )
+        yield PlanWarning(code="measured-table-unused", path="measured", message=message)
+    if isinstance(replica, Replica) and replica.measured is not None:
+        for said in replica.measured.sentences():
+            message = f"The measured table is used. The planner's own estimate was off: {said}."
+            yield PlanWarning(code="estimate-was-off", path="measured", message=message)
