@@ -17,6 +17,8 @@ import pulumi
 from google.protobuf import json_format
 from pulumi.runtime import mocks
 
+from servingstack.cli.graph import ensure_event_loop
+
 # pulumi's Python SDK, lib/pulumi/runtime/rpc.py: UNKNOWN, _special_sig_key, _special_secret_sig.
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 _SIGNATURE = "4dabf18193072939515e22adb298388d"
@@ -120,6 +122,7 @@ def record(program: Callable[[], Any], *, preview: bool = False, config: dict[st
     logger.addHandler(_Handler(run.messages))
     nothing = _Nothing(preview)
     pulumi.runtime.set_all_config(config if config is not None else {})
+    ensure_event_loop()
     mocks.set_mocks(nothing, "project", "stack", preview=preview, monitor=Monitor(nothing), logger=logger)
     try:
         pulumi.runtime.test(program)()

@@ -73,9 +73,20 @@ def record(program: Callable[[], Any]) -> tuple[Resource, ...]:
     quiet.setLevel(logging.ERROR)
     nothing = Nothing()
     monitor = Recorder(nothing)
+    ensure_event_loop()
     mocks.set_mocks(nothing, "servingstack", "preview", preview=True, monitor=monitor, logger=quiet)
     pulumi.runtime.test(program)()
     return _in_order(tuple(_resources(seen)))
+
+
+def ensure_event_loop() -> None:
+    """Pulumi takes this thread's loop for granted; whoever used `asyncio.run` here has taken it away."""
+    import asyncio
+
+    try:
+        asyncio.get_event_loop()
+    except RuntimeError:
+        asyncio.set_event_loop(asyncio.new_event_loop())
 
 
 def _in_order(found: tuple[Resource, ...]) -> tuple[Resource, ...]:
