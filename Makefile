@@ -23,7 +23,7 @@ oracles: python ## run sloth again and write down what the tests compare our rul
 	@$(BIN)/python tools/oracles.py
 
 .PHONY: up
-up: setup ## plan, preview, then deploy stack `local` on a control plane of its own on this machine
+up: python ## plan, preview, then deploy stack `local` on a control plane of its own on this machine
 	@$(BIN)/python tools/up.py
 
 .PHONY: down

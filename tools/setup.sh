@@ -15,7 +15,7 @@ python_environment() {
             "$cache/uv/bin/python" -m pip install --quiet --disable-pip-version-check uv
         fi
     fi
-    "$uv" sync --quiet --frozen --all-extras --all-groups
+    "$uv" sync --frozen --quiet --all-extras --all-groups
 }
 
 debian_packages() {

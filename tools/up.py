@@ -49,7 +49,8 @@ def _deploy(engine: LocalEngine) -> automation.OutputMap:
     stack = engine.inline_stack("servingstack", STACK, _program(), config)
     # A run that was interrupted leaves a lock; nobody else uses this backend.
     stack.cancel()
-    return stack.up(on_output=lambda line: print(line, flush=True)).outputs
+    # Refreshed first: what somebody deleted by hand is there again, and "ready" is true.
+    return stack.up(refresh=True, on_output=lambda line: print(line, flush=True)).outputs
 
 
 def _unready(cluster: Cluster) -> list[str]:
@@ -87,7 +88,7 @@ def _print_outputs(outputs: automation.OutputMap) -> None:
 
 def _up() -> None:
     _servingstack("plan", STACK)
-    _servingstack("preview", STACK)
+    _servingstack("preview", STACK, "--brief")
     resolve(["engine", "cluster"])
     cluster = Cluster()
     started = time.monotonic()
@@ -97,7 +98,10 @@ def _up() -> None:
     _wait_ready(cluster)
     say("all replicas are ready")
     _print_outputs(outputs)
-    print(f"\nLook around:  export KUBECONFIG={kubeconfig}\nStop it all:  make down")
+    print(
+        "\nThe pods are simulated: they are scheduled and Ready, and nothing answers at the endpoint."
+        f"\nLook around:  export KUBECONFIG={kubeconfig}; kubectl -n serving get all\nStop it all:  make down"
+    )
 
 
 def main() -> int:
