@@ -478,3 +478,26 @@ def _bounds_of_numbers(annotation: Any, metadata: Sequence[Any]) -> list[set[str
 def test_a_hold_needs_scale_to_zero_and_a_timeout_a_second() -> None:
     assert "scale_to_zero_after" in violations(scaling={"hold": "2m"})["scaling"].allowed
     assert "at least 1s" in violations(request_timeout="400ms")["request_timeout"].allowed
+
+
+@pytest.mark.parametrize(
+    ("given", "fix"),
+    [
+        (0.99, "mean 99?"),
+        (0.9995, "mean 99.95?"),
+        (49.9, "Correct"),
+        (1, "Correct"),
+        (0, "Correct"),
+        (100, "Corr"),
+    ],
+)
+def test_an_availability_written_as_a_fraction_is_no_promise_of_one_percent(given: float, fix: str) -> None:
+    found = violations(slo={"availability": given})["slo.availability"]
+    assert found.allowed == "a percentage from 50 to below 100"
+    assert fix in found.fix
+    assert ServingStackArgs.parse(MINIMAL | {"slo": {"availability": 50}}).slo.availability == 50
+
+
+@pytest.mark.parametrize("given", ["99.9", True, None, float("nan")])
+def test_an_availability_is_a_number(given: object) -> None:
+    assert "slo.availability" in violations(slo={"availability": given})

@@ -69,6 +69,8 @@ MAX_USD = 1e9
 MAX_PARAMETERS, MAX_BYTES = 1e15, 10**18
 LEAST_RATE = 1e-6
 """One request in eleven days: below, a price per token has no digits left."""
+LEAST_AVAILABILITY = 50.0
+"""Percent. Below, the value is a fraction that was meant as a percentage."""
 LEAST_CPU = 0.001
 """Kubernetes counts CPU in thousandths of a core."""
 LONGEST_STREAM = timedelta(hours=24)
@@ -161,8 +163,19 @@ class SloArgs(BaseModel):
     """Time of a whole request that 95 % of the requests keep. Default: none asked."""
     latency_p99: Duration | None = None
     """Time of a whole request that 99 % of the requests keep. Default: none asked."""
-    availability: Number = Field(default=99.9, gt=0, lt=100)
-    """Share of requests answered without a server error, percent over 30 days. Default 99.9."""
+    availability: Number = Field(default=99.9, ge=LEAST_AVAILABILITY, lt=100)
+    """Share of requests answered without a server error, percent over 30 days, at least 50. Default 99.9."""
+
+    @field_validator("availability", mode="before")
+    @classmethod
+    def _availability_is_a_percentage(cls, value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return value  # refused by the field itself
+        if not LEAST_AVAILABILITY <= value < 100:
+            meant = value * 100  # 0.99 would be a promise of less than one request in a hundred
+            fix = f"Did you mean {meant:.10g}?" if LEAST_AVAILABILITY <= meant < 100 else "Correct the value."
+            raise ValueError(f"a percentage from 50 to below 100 | {fix}")
+        return value
 
     @model_validator(mode="after")
     def _percentiles_rise(self) -> Self:
