@@ -257,3 +257,19 @@ def test_a_placeholders_gpu_counts_in_the_price_of_the_peak_and_in_the_limits() 
         assert asked == tight.cost.peak_hourly_usd == together
         roomy = plan(document(hardware=_from_zero(**{limit: together + 1}), traffic=traffic))
         assert roomy.scaling.placeholder_pods == 1
+
+
+def test_the_budget_for_waiting_comes_from_the_objective_that_leaves_least() -> None:
+    def of(**slo: str) -> tuple[float, str]:
+        doc = document(hardware={"accelerators": ["l40s"]}, traffic={"output_tokens": 20}, slo=slo)
+        found = plan(doc).scaling
+        return float(re.findall(r"= ([\d.]+) ms to wait", found.threshold_arithmetic)[0]), (
+            found.threshold_arithmetic
+        )
+
+    left, text = of(latency_p95="2s")
+    assert text.startswith("slo.latency_p95 2000 ms - own request ")
+    assert 0 < left < 2000
+    assert of(latency_p95="2s", ttft_p95="20s")[1].startswith("slo.latency_p95")
+    assert of(latency_p95="20s", ttft_p95="500ms")[1].startswith("slo.ttft_p95 500 ms - own prefill ")
+    assert of()[1].startswith("10% of the request timeout")

@@ -11,13 +11,15 @@ import math
 from servingstack.plan import FrontDoor, Rollout, Scaling, Timeouts
 from servingstack.targets import Capabilities
 
-from .demand import Demand
+from .candidate import AnyReplica
+from .demand import Demand, Limit
 from .door import Kept, door_size
 from .fleet import ramped_rps
 from .search import Solution
 
 QUEUE_SHARE = 0.1
-"""Share of the request timeout that may be spent waiting, where no time to first token was asked for."""
+"""Share of the request timeout that may be spent waiting, where no objective says how long an
+answer may take."""
 LONGEST_ANSWER = 4
 """Times the mean: with answers of exponential length, 98 % end within it."""
 SCALE_IN_S = 300
@@ -74,13 +76,13 @@ def threshold_of(demand: Demand, chosen: Solution) -> tuple[int, str]:
         return given, f"scaling.queue_depth: {given}"
     rate = chosen.fit.bears.rate
     replica, busy = chosen.fit.replica, chosen.fit.bears.in_flight
-    # The answer of an engine that batches whole requests is its first token.
-    firsts = demand.limits_of("ttft" if demand.batcher is None else "latency")
-    if firsts:
-        tightest = min(firsts, key=lambda limit: limit.seconds)
-        own = replica.ttft_unqueued(busy)
-        budget = max(0.0, tightest.seconds - own)
-        part = "own prefill" if demand.batcher is None else "own batch"
+    budgets = [(limit.seconds - _own_s(replica, limit, busy), limit) for limit in _waited_for(demand)]
+    if budgets:
+        left, tightest = min(budgets, key=lambda pair: pair[0])
+        budget = max(0.0, left)
+        part = "own prefill" if tightest.kind == "ttft" else "own request"
+        part = part if demand.batcher is None else "own batch"
+        own = tightest.seconds - left
         text = f"{tightest.path} {tightest.seconds * 1000:.0f} ms - {part} {own * 1000:.0f} ms"
     else:
         budget = QUEUE_SHARE * demand.request_timeout_s
@@ -91,6 +93,22 @@ def threshold_of(demand: Demand, chosen: Solution) -> tuple[int, str]:
         f"{budget * rate:.2f}, "
         f"so {depth} waiting per replica (at most a full batch)"
     )
+
+
+def _waited_for(demand: Demand) -> tuple[Limit, ...]:
+    """Limits that waiting counts towards. Batches of whole requests are short beside any limit, so there the
+    request timeout and a deadline are budgets too; a stream's would let its first token wait for seconds."""
+    found = (*demand.limits_of("ttft"), *demand.limits_of("latency"))
+    return tuple(limit for limit in found if demand.batcher is not None or limit.path.startswith("slo."))
+
+
+def _own_s(replica: AnyReplica, limit: Limit, in_flight: float) -> float:
+    """What a request takes of a limit by itself: its first token, and for a whole answer the further ones at
+    the limit's quantile."""
+    first = replica.ttft_unqueued(in_flight)
+    if limit.kind == "ttft":
+        return first
+    return first + (replica.output_tokens - 1) * replica.tpot_at(in_flight, limit.q)
 
 
 def timeouts(demand: Demand, chosen: Solution, can: Capabilities) -> Timeouts:
