@@ -71,6 +71,18 @@ def test_the_printed_tree_has_every_resource_below_its_parent_and_cuts_long_text
     assert result.out.index("Architecture") < result.out.index("Resources of chat")
 
 
+def test_a_brief_preview_is_the_decision_and_one_line_for_each_resource(
+    project: Project, command: Command
+) -> None:
+    shown = command("preview", "dev", "--json").json()["stacks"]["chat"]
+    lines = command("preview", "dev", "--brief").out.splitlines()
+    assert lines[0].startswith("chat: ")
+    assert lines[0].removeprefix("chat: ")[:40] in shown["plan"]["architecture"]["why"]
+    start = next(index for index, line in enumerate(lines) if line.startswith("Resources of chat ("))
+    listed = [line.lstrip("│├└─ ") for line in lines[start + 1 :] if line]
+    assert listed == [f"{item['name']}  {item['type']}" for item in shown["resources"]]
+
+
 def test_the_locked_plan_is_what_a_preview_shows_while_it_matches(project: Project, command: Command) -> None:
     assert command("lock", "dev").code == 0
     project.other_release("batching", "max_num_seqs", 7)

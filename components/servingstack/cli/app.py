@@ -24,6 +24,9 @@ Environment = Annotated[
 Check = Annotated[
     bool, typer.Option("--check", help="Write nothing; exit 2 if the lock file is not current.")
 ]
+Brief = Annotated[
+    bool, typer.Option("--brief", help="Only the decision, and the resources without their inputs.")
+]
 Diff = Annotated[str | None, typer.Option("--diff", metavar="REF", help="Compare with a git ref.")]
 File = Annotated[Path | None, typer.Option("--file", "-f", help="A file: one stack, or {defaults, stacks}.")]
 Stack = Annotated[str | None, typer.Option("--stack", help="Only this stack of the document.")]
@@ -63,13 +66,15 @@ def plan(
 
 @app.command()
 def preview(
+    *,
     environment: Environment = None,
     file: File = None,
     stack: Stack = None,
     diff: Diff = None,
+    brief: Brief = False,
     as_json: Json = False,
 ) -> None:
-    """Print the plan and every resource with its inputs, and with --diff what changes since a git ref."""
+    """Print the plan and every resource with its inputs, or with --diff only what changes since a git ref."""
     from servingstack.cli.diff import compare
     from servingstack.cli.graph import resources
     from servingstack.cli.source import open_source, plan_all, plan_at
@@ -91,9 +96,12 @@ def preview(
         removed = [] if difference is None else difference.removed_stacks
         _print_json(shown, one_object=source.one_object or stack is not None, removed=removed)
         return
-    from servingstack.cli.preview_text import print_previews
+    from servingstack.cli.preview_text import print_difference, print_previews
 
-    print_previews(source, planned, graphs, difference)
+    if difference is not None:
+        print_difference(source, difference)
+    else:
+        print_previews(source, planned, graphs, brief=brief)
 
 
 @app.command()

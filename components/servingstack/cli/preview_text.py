@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
@@ -26,23 +27,36 @@ def print_previews(
     source: Source,
     planned: Mapping[str, Planned],
     graphs: Mapping[str, tuple[Resource, ...]],
-    difference: Difference | None,
+    *,
+    brief: bool = False,
 ) -> None:
-    """Plan and resources of every stack; the difference last, where a reader of a log looks."""
+    """Plan and resources of every stack; `brief`: the decision in a sentence, resources by name alone."""
+    out = _console_with_notes(source)
+    for name, item in planned.items():
+        if brief:
+            out.print(Text(f"{name}: {item.deployed.architecture.why}"))
+        else:
+            out.print(plan_view(item.deployed))
+        out.print(Text(lock_note(item, source)), Text())
+        heading = Text(f"Resources of {name} ({len(graphs[name])})", style="bold cyan")
+        out.print(heading, tree(graphs[name], inputs=not brief), Text())
+
+
+def print_difference(source: Source, difference: Difference) -> None:
+    """What changes, and nothing that does not."""
+    out = _console_with_notes(source)
+    for line in difference_lines(difference):
+        out.print(line, soft_wrap=True)
+
+
+def _console_with_notes(source: Source) -> Console:
     out = console()
     for note in source.document.notes:
         out.print(Text(f"note: {note}", style="yellow"))
-    for name, item in planned.items():
-        out.print(plan_view(item.deployed), Text(lock_note(item, source)), Text())
-        out.print(
-            Text(f"Resources of {name} ({len(graphs[name])})", style="bold cyan"), tree(graphs[name]), Text()
-        )
-    if difference is not None:
-        for line in difference_lines(difference):
-            out.print(line)
+    return out
 
 
-def tree(graph: tuple[Resource, ...]) -> Tree:
+def tree(graph: tuple[Resource, ...], *, inputs: bool = True) -> Tree:
     """Resources below their parents."""
     root = Tree(Text("stack"), hide_root=True)
     branches: dict[str, Tree] = {}
@@ -50,7 +64,7 @@ def tree(graph: tuple[Resource, ...]) -> Tree:
         above = branches.get(item.parent, root) if item.parent is not None else root
         branch = above.add(Text.assemble((item.name, "bold"), f"  {item.type}"))
         branches[item.name] = branch
-        for line in _input_lines(item.inputs):
+        for line in _input_lines(item.inputs) if inputs else ():
             branch.add(Text(line))
     return root
 
