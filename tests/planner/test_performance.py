@@ -6,6 +6,7 @@ import pytest
 
 from servingstack import catalog
 from servingstack.planner.load import Replica
+from servingstack.planner.performance import FP32_SHARE, OTHER_FP32_SHARE
 
 from .build import known, paced, replica
 
@@ -110,3 +111,20 @@ def test_each_estimate_says_its_source_and_a_wider_band_outside_the_fitted_set()
     assert other.band == 0.35
     assert "Silybench" in fitted.source
     assert "outside the fitted set" in other.source
+
+
+# Peak fp32 TFLOPS outside the tensor cores, NVIDIA's data sheets.
+@pytest.mark.parametrize(
+    ("gpu_id", "tflops"), [("t4", 8.1), ("l4", 30.3), ("a100-80gb", 19.5), ("h100-80gb", 67)]
+)
+def test_arithmetic_in_32_bits_is_as_slow_as_the_gpu_does_it(gpu_id: str, tflops: float) -> None:
+    gpu, model = catalog.gpu(gpu_id), known("BAAI/bge-large-en-v1.5")
+    assert model.precision == "fp32"
+    wide, half = paced(model, gpu), paced(model, gpu, precision="fp16")
+    slower = gpu.tflops_16bit / tflops
+    assert wide.token_s == pytest.approx(half.token_s * slower, rel=0.01)
+    assert wide.attention_s == pytest.approx(half.attention_s * slower, rel=0.01)
+
+
+def test_a_gpu_without_a_row_is_taken_for_the_slowest_in_32_bits() -> None:
+    assert min(FP32_SHARE.values()) > OTHER_FP32_SHARE

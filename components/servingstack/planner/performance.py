@@ -21,6 +21,17 @@ MEMORY_EFFICIENCY = 0.80
 KV_EFFICIENCY = 0.88
 COMPUTE_EFFICIENCY = {"16bit": 0.70, "fp8": 0.51}
 """Share of peak arithmetic. fp8 fitted alone gives 0.51; bf16 alone 0.73, with fp8 0.67."""
+FP32_SHARE = {
+    "t4": 8.1 / 65, "l4": 30.3 / 121, "a10": 31.2 / 125, "a10g": 31.2 / 70, "l40s": 91.6 / 362,
+    "a100-40gb": 19.5 / 312, "a100-80gb": 19.5 / 312, "h100-80gb": 66.9 / 989.4, "h200": 66.9 / 989.4,
+    "b200": 80 / 2250, "gb200": 90 / 2500,
+}  # fmt: skip
+"""Arithmetic in 32 bits as a share of the dense 16-bit one. The engines run it outside the tensor cores:
+vLLM's VLLM_FLOAT32_MATMUL_PRECISION and torch's own default are "highest", which leaves TF32 off. Peaks: T4, A10
+at sysrqmts.com, L4 at fpsbench.com, L40S at hmc-tech.com; A100, H100, H200, B200 at glennklockwood.com/garden,
+which cites NVIDIA's papers; an A10G has no less of it than an A10 (baseten.co, A10 vs A10G)."""
+OTHER_FP32_SHARE = 1 / 32
+"""Of a GPU without a row: below each of them."""
 STEP_S = 0.87e-3
 LAYER_S = 20e-6
 SEQUENCE_S = 16e-6
@@ -183,8 +194,10 @@ def speed(model: Model, gpu: Gpu, served: Served, wiring: Wiring) -> Speed:
 
 
 def _flops(gpu: Gpu, served: Served) -> tuple[float, float]:
-    """Arithmetic per second for weights and for attention, which stays in 16 bits."""
+    """Arithmetic per second for weights and for attention, which runs in the type of the activations."""
     wide = gpu.tflops_16bit * 1e12 * COMPUTE_EFFICIENCY["16bit"]
+    if served.dtype == "float":
+        wide *= FP32_SHARE.get(gpu.id, OTHER_FP32_SHARE)
     if served.precision in ("fp8", "int8") and served.native and gpu.tflops_fp8 is not None:
         return gpu.tflops_fp8 * 1e12 * COMPUTE_EFFICIENCY["fp8"], wide
     return wide, wide
