@@ -319,3 +319,23 @@ def test_what_cannot_be_is_refused_with_its_limit(doc: dict[str, Any], limit: st
         plan(doc)
     assert limit in refused.value.binding
     assert refused.value.nearest
+
+
+def test_the_batch_of_an_embedder_keeps_the_objective_of_its_requests() -> None:
+    found = plan(
+        document(
+            "BAAI/bge-large-en-v1.5",
+            hardware={"accelerators": ["l4"]},
+            traffic={"requests_per_second": 20, "input_tokens": 128},
+            slo={"latency_p95": "50ms"},
+        )
+    )
+    batching = found.batching
+    assert batching.limited_by == "slo.latency_p95"
+    (chosen,) = [point for point in batching.curve if point.batch_size == batching.max_num_seqs]
+    assert chosen.within_slo
+    assert chosen.tpot_ms < chosen.ttft_ms <= 50
+    assert found.expected.latency_p95_ms.value <= 50
+    beyond = [point for point in batching.curve if point.batch_size > batching.max_num_seqs]
+    assert beyond
+    assert not any(point.within_slo for point in beyond)

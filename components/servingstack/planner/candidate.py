@@ -353,6 +353,7 @@ def _replica(demand: Demand, found: Layout, speed: Speed, places: int) -> Replic
         places=places,
         prefill_s=speed.prefill(new, demand.cached_tokens, found.step_tokens),
         work_s=speed.prefill_work(new, demand.cached_tokens),
+        pools=demand.task != "generate",
     )
 
 

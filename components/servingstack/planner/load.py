@@ -46,6 +46,9 @@ class Replica:
     """What reading a prompt adds to steps that run anyway."""
     measured: Calibration | None = None
     """A user's table, which corrects every estimate below."""
+    pools: bool = False
+    """Whether a prompt is the whole request, as of an embedding: whoever is in the batch is read before the
+    answer, so a batch's time is a request's."""
 
     @property
     def mean_tokens(self) -> float:
@@ -82,7 +85,11 @@ class Replica:
     def ttft_unqueued(self, in_flight: float) -> float:
         """Time to first token of a prompt that finds no other prompt before it."""
         found = self.speed.decode(in_flight, self.mean_tokens) + self.service(in_flight) + REQUEST_S
-        return found * self._seen("ttft", in_flight)
+        return self._read_together(found * self._seen("ttft", in_flight), in_flight)
+
+    def _read_together(self, alone: float, in_flight: float) -> float:
+        """Where prompts are all there is, at least the time in which so many are read."""
+        return max(alone, REQUEST_S + self.tpot(in_flight)) if self.pools else alone
 
     def ttft_at(self, in_flight: float, q: float) -> float:
         """Time to first token at quantile `q`: rest of a step, queue, own prompt."""
@@ -91,7 +98,8 @@ class Replica:
         wait = SHARED_STEP * prefill_wait(self.rate(in_flight), self.queued(in_flight) / self.speed.pp, q)
         wait += admission_wait(in_flight, self.places, hold, q)
         unqueued = step * q + self.service(in_flight) + REQUEST_S
-        return wait + unqueued * self._seen("ttft", in_flight)
+        found = wait + unqueued * self._seen("ttft", in_flight)
+        return self._read_together(found, occupancy(in_flight, self.places, q))
 
     def tpot_at(self, in_flight: float, q: float) -> float:
         """Time per output token at quantile `q`: more sequences in the batch, and more prompts read

@@ -27,9 +27,9 @@ FP32_SHARE = {
     "b200": 80 / 2250, "gb200": 90 / 2500,
 }  # fmt: skip
 """Arithmetic in 32 bits as a share of the dense 16-bit one. The engines run it outside the tensor cores:
-vLLM's VLLM_FLOAT32_MATMUL_PRECISION and torch's own default are "highest", which leaves TF32 off. Peaks: T4, A10
-at sysrqmts.com, L4 at fpsbench.com, L40S at hmc-tech.com; A100, H100, H200, B200 at glennklockwood.com/garden,
-which cites NVIDIA's papers; an A10G has no less of it than an A10 (baseten.co, A10 vs A10G)."""
+vLLM's VLLM_FLOAT32_MATMUL_PRECISION and torch's own default are "highest", which leaves TF32 off. Peaks: T4
+and A10 at sysrqmts.com, L4 at fpsbench.com, L40S at hmc-tech.com; A100, H100, H200 and B200 at
+glennklockwood.com/garden, which cites NVIDIA; an A10G has no less of it than an A10 (baseten.co)."""
 OTHER_FP32_SHARE = 1 / 32
 """Of a GPU without a row: below each of them."""
 STEP_S = 0.87e-3
