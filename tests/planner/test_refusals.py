@@ -9,6 +9,7 @@ import yaml
 
 from servingstack.errors import Infeasible, InvalidInput
 from servingstack.planner import plan
+from servingstack.units import parse_duration
 
 from .build import LLAMA_8B, LLAMA_70B, document
 
@@ -307,3 +308,27 @@ def test_warm_replicas_of_a_stack_that_keeps_none_are_refused() -> None:
 )  # fmt: skip
 def test_a_flag_that_takes_gpus_or_memory_nobody_planned_is_refused(flag: str) -> None:
     assert "engine.extra_args" in _violation(engine={"kind": "vllm", "extra_args": [flag]}).path
+
+
+@pytest.mark.parametrize(
+    ("slo", "traffic"),
+    [
+        ({"ttft_p95": "10ms"}, {}),
+        ({"ttft_p95": "1ms"}, {"input_tokens": 4000}),
+        ({"tpot_p95": "1ms"}, {}),
+        ({"latency_p95": "20ms"}, {}),
+        ({"latency_p99": "20ms"}, {}),
+    ],
+)
+def test_an_objective_far_below_what_hardware_can_do_is_told_what_it_can(
+    slo: dict[str, str], traffic: dict[str, int]
+) -> None:
+    doc = document(slo=slo, traffic=traffic, hardware={"accelerators": ["l4"]})
+    (name,) = slo
+    refused = _refused(doc)
+    assert "without any load" in refused.binding
+    floor = float(refused.binding.split(" takes ")[1].split(" ms")[0])
+    (change,) = [item.change for item in refused.nearest if item.change.startswith(f"slo.{name}: ")]
+    plan(_applied(doc, change))
+    enough = parse_duration(change.partition(": ")[2]).total_seconds() * 1000
+    assert floor <= enough <= 4.1 * floor

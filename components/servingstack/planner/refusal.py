@@ -21,6 +21,8 @@ from .precision import siblings
 from .search import Outcome, Solution, search
 
 _FACTORS = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+_ABOVE_FLOOR = (1.25, 1.5, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""Times what the fastest hardware takes without load: tried where no factor of what was asked is enough."""
 MOST = 4
 """Suggestions; more would hide the near ones."""
 
@@ -28,7 +30,7 @@ MOST = 4
 def refuse(args: ServingStackArgs, outcome: Outcome, can: Capabilities) -> Infeasible:
     """The error to raise."""
     nearest_miss, loss = outcome.binding()
-    found = list(_nearest(args, can))
+    found = list(_nearest(args, can, _floors(outcome)))
     found.sort(
         key=lambda item: (not item.change.startswith(loss.path), not item.change.startswith("engine."))
     )
@@ -59,25 +61,41 @@ def _cost(solution: Solution) -> str:
     )
 
 
-def _nearest(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
-    yield from _durations(args, can)
+def _floors(outcome: Outcome) -> dict[str, float]:
+    """By limit, the fastest that a single request was on any hardware, as a ratio of what was asked."""
+    found: dict[str, float] = {}
+    for _, loss in outcome.nearest_first(""):
+        if loss.stage == "latency":
+            found[loss.path] = min(loss.excess, found.get(loss.path, loss.excess))
+    return found
+
+
+def _factors(floor: float | None) -> Iterator[float]:
+    """By what to lengthen a limit, rising."""
+    yield from _FACTORS
+    if floor is not None:
+        yield from (floor * more for more in _ABOVE_FLOOR if floor * more > _FACTORS[-1])
+
+
+def _nearest(args: ServingStackArgs, can: Capabilities, floors: dict[str, float]) -> Iterator[Nearest]:
+    yield from _durations(args, can, floors)
     yield from _hardware(args, can)
     yield from _model(args, can)
     yield from _pins(args, can)
     yield from _traffic(args, can)
 
 
-def _durations(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
+def _durations(args: ServingStackArgs, can: Capabilities, floors: dict[str, float]) -> Iterator[Nearest]:
     for name in latency_objectives(args.slo):
         asked: timedelta = getattr(args.slo, name)
-        for factor in _FACTORS:
+        for factor in _factors(floors.get(f"slo.{name}")):
             longer = timedelta(milliseconds=_readable(asked.total_seconds() * 1000 * factor))
             found = _solve(_with(args, "slo", **{name: longer}), can)
             if found is not None:
                 yield Nearest(f"slo.{name}: {format_duration(longer)}", _cost(found))
                 break
     seconds = 30.0 if args.request_timeout is None else args.request_timeout.total_seconds()
-    for factor in _FACTORS:
+    for factor in _factors(floors.get("request_timeout")):
         longer = timedelta(seconds=round(seconds * factor))
         found = _solve(args.model_copy(update={"request_timeout": longer, "stream_timeout": None}), can)
         if found is not None:
