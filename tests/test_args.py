@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Strict
 
 from servingstack.args import ServingStackArgs
 from servingstack.errors import InvalidInput, Violation
+from servingstack.fields import WORDS
 from servingstack.naming import KUBERNETES_ROLES
 
 MINIMAL: dict[str, Any] = {
@@ -501,3 +502,106 @@ def test_an_availability_written_as_a_fraction_is_no_promise_of_one_percent(give
 @pytest.mark.parametrize("given", ["99.9", True, None, float("nan")])
 def test_an_availability_is_a_number(given: object) -> None:
     assert "slo.availability" in violations(slo={"availability": given})
+
+
+@pytest.mark.parametrize(
+    ("engine", "given", "fix"),
+    [
+        ({"tensor_parallel_size": 2}, None, "Add `kind: vllm`"),
+        ({}, None, "Add `kind: vllm`"),
+        ({"kind": "tgi"}, "tgi", "Use one of these"),
+        ({"kind": "vlm"}, "vlm", "Did you mean `vllm`?"),
+        ({"kind": 5}, 5, "Use one of these"),
+    ],
+)
+def test_an_engine_without_its_kind_is_told_the_kinds(engine: object, given: object, fix: str) -> None:
+    found = violations(engine=engine)
+    assert set(found) == {"engine.kind"}
+    assert found["engine.kind"].value == given
+    assert found["engine.kind"].allowed == "one of auto, vllm, sglang, triton, torchserve"
+    assert fix in found["engine.kind"].fix
+
+
+@pytest.mark.parametrize(
+    ("changed", "path", "allowed", "fix"),
+    [
+        ({"model": "some/id"}, "model", "an object with id, source", "Write `model: {id: some/id}`."),
+        (
+            {"target": "kubernetes"},
+            "target",
+            "an object with option",
+            "Write `target: {option: kubernetes}`.",
+        ),
+        ({"traffic": 5}, "traffic", "an object with kind", "Write `traffic: {requests_per_second: 5}`."),
+        ({"slo": []}, "slo", "an object with ttft_p50", "Write `ttft_p50: ...`"),
+        ({"engine": "vllm"}, "engine", "an object with kind", "Write `engine: {kind: vllm}`."),
+        ({"api_key_secret": "x"}, "api_key_secret", "an object with name, key", "{name: NAME, key: KEY}"),
+        ({"hardware": {"accelerators": "l4"}}, "hardware.accelerators", "a list", "Write `[l4]`."),
+        ({"hardware": {"nodes": ["l4"]}}, "hardware.nodes[0]", "an object", "Write `- {accelerator: l4}`."),
+        ({"labels": ["a"]}, "labels", "an object", "Write `key: ...`"),
+        ({"labels": {"a": 5}}, "labels.a", "a text", "Put it in quotes."),
+        (
+            {"traffic": {"requests_per_second": "8"}},
+            "traffic.requests_per_second",
+            "a number",
+            "without quotes",
+        ),
+        ({"traffic": {"input_tokens": 8.5}}, "traffic.input_tokens", "a whole number", "Round it."),
+        ({"traffic": {"input_tokens": 0}}, "traffic.input_tokens", "at least 1", "Raise it."),
+        ({"hardware": {"accelerators": []}}, "hardware.accelerators", "at least 1 in the list", "Add one"),
+        ({"model": {"id": "x" * 300}}, "model.id", "at most 200 characters", "Shorten it."),
+        ({"model": {"id": "a/b/c"}}, "model.id", "`name` or `owner/name`", "Correct"),
+        ({"name": "Chat"}, "name", "at most 40 lower case letters", "Correct"),
+    ],
+)
+def test_an_error_speaks_of_the_document_and_not_of_the_library_that_checks_it(
+    changed: dict[str, Any], path: str, allowed: str, fix: str
+) -> None:
+    found = violations(**changed)[path]
+    assert found.allowed.startswith(allowed) or allowed in found.allowed
+    assert fix in found.fix
+    for jargon in ("instance of", "dictionary", "tuple", "pattern", "String should", "discriminator"):
+        assert jargon not in str(found)
+
+
+def test_every_pattern_of_the_input_has_words() -> None:
+    """Fields to come included: a regular expression is no error message."""
+    assert _patterns(ServingStackArgs.model_json_schema()) - _WRITTEN_WITH_A_UNIT <= WORDS.keys()
+
+
+_WRITTEN_WITH_A_UNIT = {r"^(\d+(\.\d+)?(us|ms|s|m|h|d))+$", r"^\d+(\.\d+)?\s*([KMGTPkmgtp]i?[Bb]?|[Bb])$"}
+
+
+def _patterns(schema: Any) -> set[str]:
+    if isinstance(schema, list):
+        return {found for inner in schema for found in _patterns(inner)}
+    if not isinstance(schema, dict):
+        return set()
+    own = {schema["pattern"]} if isinstance(schema.get("pattern"), str) else set[str]()
+    return own | set(schema.get("patternProperties", {})) | _patterns(list(schema.values()))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"api_key_secret": "hunter2!"},
+        {"api_key_secret": ["hunter2!"]},
+        {"api_key_secret": {"name": "hunter2!"}},
+        {"api_key_secret": {"name": "a", "key": "hunter2!"}},
+        {"api_key_secret": {"name": "a", "value": "hunter2!"}},
+        {"api_key": "hunter2!"},
+        {"model": {"id": "x", "token_secret": "hunter2!"}},
+        {"model": {"id": "x", "token": "hunter2!"}},
+        {"model": {"id": "x", "token_secret": {"name": "hunter2!"}}},
+    ],
+)
+def test_what_stands_in_the_place_of_a_secret_is_never_repeated_however_short(
+    changed: dict[str, Any],
+) -> None:
+    found = violations(**changed)
+    assert "hunter2" not in "\n".join(map(str, found.values()))
+    assert "[secret]" in {item.value for item in found.values()}
+
+
+def test_a_number_of_tokens_is_no_secret() -> None:
+    assert violations(traffic={"input_tokens": -1})["traffic.input_tokens"].value == -1

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self, cast, get_args
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     BaseModel,
@@ -34,6 +34,10 @@ from servingstack.engines.triton_settings import TritonSettings
 from servingstack.engines.vllm import VllmSettings
 from servingstack.errors import InvalidInput, from_pydantic
 from servingstack.fields import (
+    MODEL_ID,
+    MODEL_SOURCE,
+    REVISION,
+    STACK_NAME,
     Address,
     AlertLabel,
     DataKey,
@@ -50,6 +54,7 @@ from servingstack.measured import MeasuredFiles, MeasuredTable
 from servingstack.naming import KUBERNETES_ROLES, standard_labels
 from servingstack.plain import problems
 from servingstack.units import Count, Duration, GpuId, Seconds, Size
+from servingstack.wording import known_fields
 
 Precision = Literal["auto", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "mxfp4"]
 Option = Literal["auto", "kubernetes"]
@@ -95,20 +100,14 @@ class ModelArgs(BaseModel):
     """Which model, from where, at which precision."""
 
     model_config = _CONFIG
-    # As the hub names repositories (huggingface_hub utils/_validators.py, REPO_ID_REGEX), and never a flag.
-    id: str = Field(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$")
+    id: str = Field(max_length=200, pattern=MODEL_ID)
     """Model id, as on the Hugging Face hub: `meta-llama/Llama-3.1-70B-Instruct`. In the catalog, or with
     `config`."""
-    source: str = Field(
-        default="hf",
-        max_length=1024,
-        pattern=r"^(hf|files|pvc://[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?"
-        r"|(s3|gs|as)://[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?)$",
-    )
+    source: str = Field(default="hf", max_length=1024, pattern=MODEL_SOURCE)
     """Where the model comes from: `hf` (the hub), `pvc://<claim>/<path>` (a volume that has it), for Triton a
     repository `s3://`, `gs://`, `as://<account>/<container>/<path>`, or `files` (those in `engine.models`).
     Default `hf`."""
-    revision: str | None = Field(default=None, pattern=r"^[0-9A-Za-z][0-9A-Za-z._/-]*$")
+    revision: str | None = Field(default=None, pattern=REVISION)
     """Commit or tag of the repository. Default: the hub's main branch, which may move."""
     precision: Precision = "auto"
     """Precision of the weights. Default `auto`: what the repository holds, or a lower one the GPU can run if
@@ -319,7 +318,7 @@ class KubernetesArgs(BaseModel):
     """A cluster that exists: where in it the stack lives, and what it has."""
 
     model_config = _CONFIG
-    namespace: str = Field(default="serving", pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+    namespace: LabelName = "serving"
     """Namespace of the stack. Default `serving`."""
     create_namespace: YesNo = True
     """Whether the stack creates and owns the namespace, with pod security `restricted`. Default yes."""
@@ -480,7 +479,7 @@ class ServingStackArgs(BaseModel):
     """What a model server must achieve. Only `name`, `model` and `target` are required."""
 
     model_config = _CONFIG
-    name: str = Field(pattern=r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$")
+    name: str = Field(pattern=STACK_NAME)
     """Name of the stack: lower case letters, digits and hyphens, at most 40."""
     model: ModelArgs
     """Which model."""
@@ -599,24 +598,6 @@ def latency_objectives(slo: SloArgs) -> list[str]:
     return [
         name for name in SloArgs.model_fields if name != "availability" and getattr(slo, name) is not None
     ]
-
-
-def known_fields(model: type[BaseModel], prefix: str = "") -> dict[str, list[str]]:
-    """Field names by the path of their object (without list indexes), for "did you mean"."""
-    known = {prefix: list(model.model_fields)}
-    for name, field in model.model_fields.items():
-        path = f"{prefix}.{name}" if prefix else name
-        for inner in _models_in(field.annotation):
-            for below, names in known_fields(inner, path).items():
-                known[below] = list(dict.fromkeys([*known.get(below, []), *names]))
-    return known
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    """The models in an annotation, however deep: in an optional, a union, a tuple."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for inner in get_args(annotation) for model in _models_in(inner)]
 
 
 __all__ = [

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from servingstack.redact import REDACTED, looks_like_secret, masked
+from servingstack.redact import REDACTED, looks_like_secret, masked, names_secret
+from servingstack.wording import did_you_mean, said, tag
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -41,7 +41,7 @@ class Violation:
 
     def __post_init__(self) -> None:
         """No error repeats a credential, whoever made it."""
-        if looks_like_secret(str(self.value)):
+        if looks_like_secret(str(self.value)) or (self.value is not None and names_secret(self.path)):
             object.__setattr__(self, "value", REDACTED)
         for name in ("path", "allowed", "fix"):
             if looks_like_secret(text := getattr(self, name)):
@@ -95,13 +95,6 @@ def dotted(location: Iterable[int | str]) -> str:
     return path or "(document)"
 
 
-_FIXES = {
-    "extra_forbidden": "Remove it, or correct its spelling.",
-    "missing": "Add it.",
-    "frozen_instance": "Make a changed copy instead of assigning.",
-}
-
-
 def from_pydantic(error: ValidationError, document: Any, known: dict[str, list[str]]) -> InvalidInput:
     """Turn pydantic's report on `document` into violations, one for each path.
 
@@ -122,29 +115,27 @@ def from_pydantic(error: ValidationError, document: Any, known: dict[str, list[s
 
 def _violation(item: ErrorDetails, document: Any, known: dict[str, list[str]]) -> Violation:
     path = dotted(_in_document(item, document))
+    if item["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        return _kind(item, path, known)
     value = None if item["type"] == "missing" else _printable(item["input"])
-    allowed = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    fix = _FIXES.get(item["type"], "Correct the value.")
-    if item["type"] == "value_error":  # our own validators say "allowed | fix"
-        allowed, _, own = allowed.partition(" | ")
-        fix = own if own else fix
-    elif item["type"] == "missing":
-        allowed = "a value"
-    elif item["type"] == "union_tag_invalid":  # its message would print the value, which may be a secret
-        allowed = f"{item.get('ctx', {}).get('discriminator')} of {item.get('ctx', {}).get('expected_tags')}"
-    elif item["type"] == "literal_error":
-        fix = _did_you_mean(str(item["input"]), re.findall(r"'([^']*)'", item["msg"]), fix)
+    allowed, fix = said(item, path if path != "(document)" else "", known)
+    if item["type"] == "literal_error":
+        fix = did_you_mean(str(item["input"]), re.findall(r"'([^']*)'", item["msg"]), fix)
     elif item["type"] == "extra_forbidden":
         parent, _, field = path.rpartition(".")
         names = known.get(re.sub(r"\[\d+\]", "", parent), [])
-        allowed = f"one of {', '.join(names)}" if names else "no such field here"
-        fix = _did_you_mean(field, names, fix)
+        allowed = f"one of {', '.join(names)}" if names else allowed
+        fix = did_you_mean(field, names, fix)
     return Violation(path, value, allowed, fix)
 
 
-def _did_you_mean(given: str, names: list[str], otherwise: str) -> str:
-    close = get_close_matches(given, names, n=1)
-    return f"Did you mean `{close[0]}`?" if close else otherwise
+def _kind(item: ErrorDetails, path: str, known: dict[str, list[str]]) -> Violation:
+    """An object that does not say which of several kinds it is, or names none of them."""
+    field = item.get("ctx", {}).get("discriminator", "kind").strip("'")
+    path = f"{path}.{field}"
+    given = cast(Mapping[str, Any], item["input"]).get(field) if isinstance(item["input"], Mapping) else None
+    allowed, fix = tag(given, known.get(path, []))
+    return Violation(path, _printable(given), allowed, fix)
 
 
 def _in_document(item: ErrorDetails, document: Any) -> list[int | str]:

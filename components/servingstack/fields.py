@@ -18,17 +18,54 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict, StringConst
 _SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _LABEL_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
-SubdomainName = Annotated[str, StringConstraints(pattern=rf"^{_SUBDOMAIN}$", max_length=253)]
+_SUBDOMAIN_NAME = rf"^{_SUBDOMAIN}$"
+_DNS_LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+_DATA_KEY = r"^[-._a-zA-Z0-9]+$"
+_LABEL_KEY = rf"^({_SUBDOMAIN}/)?{_LABEL_NAME}$"
+_LABEL_VALUE = rf"^({_LABEL_NAME})?$"
+_ALERT_LABEL = r"^([a-zA-Z]|_[a-zA-Z0-9])[a-zA-Z0-9_]*$"
+_ADDRESS = r"^https?://[^\s/]\S*$"
+STACK_NAME = r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
+# As the hub names repositories (huggingface_hub utils/_validators.py, REPO_ID_REGEX), and never a flag.
+MODEL_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
+MODEL_SOURCE = (
+    r"^(hf|files|pvc://[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?"
+    r"|(s3|gs|as)://[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?)$"
+)
+REVISION = r"^[0-9A-Za-z][0-9A-Za-z._/-]*$"
+
+WORDS = {
+    _SUBDOMAIN_NAME: "lower case letters, digits, `-` and `.`, a letter or digit at both ends",
+    _DNS_LABEL: "lower case letters, digits and `-`, at most 63, a letter or digit at both ends",
+    _DATA_KEY: "letters, digits, `-`, `_` and `.`",
+    _LABEL_KEY: "a key such as `team` or `example.com/team`: at most 63 letters, digits, `-`, `_` and `.`",
+    _LABEL_VALUE: "at most 63 letters, digits, `-`, `_` and `.`, a letter or digit at both ends",
+    _ALERT_LABEL: "a Prometheus label: letters, digits and `_`, no digit first, not `__` first",
+    _ADDRESS: "an address that begins with http:// or https://",
+    STACK_NAME: "a name of at most 40 lower case letters, digits and `-`, a letter first, no `-` last",
+    MODEL_ID: "`name` or `owner/name`, each of letters, digits, `-`, `_` and `.`, as on the hub",
+    MODEL_SOURCE: "hf, files, or an address pvc://<claim>/<path>, s3://..., gs://... or as://...",
+    REVISION: "a commit, branch or tag: letters, digits, `-`, `_`, `.` and `/`, a letter or digit first",
+    # Of single engines, which own the patterns.
+    r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$": "1 to 128 letters, digits, `-`, `_`, `.`, no sign first",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "letters, digits, `-`, `_` and `.`, a letter or digit first",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*\.mar$": "the name of a file that ends in `.mar`, without a folder",
+    r"^[a-z0-9-]+$": "lower case letters, digits and `-`",
+    r"^[1-9][0-9]{0,2}$": "a whole number from 1 to 999",
+}
+"""Each pattern of the input in words: a regular expression is no error message."""
+
+SubdomainName = Annotated[str, StringConstraints(pattern=_SUBDOMAIN_NAME, max_length=253)]
 """Name of a secret, a storage class, most objects."""
-LabelName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
+LabelName = Annotated[str, StringConstraints(pattern=_DNS_LABEL)]
 """Name of a namespace: one DNS label."""
-DataKey = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$", max_length=253)]
+DataKey = Annotated[str, StringConstraints(pattern=_DATA_KEY, max_length=253)]
 """Key inside a secret."""
-LabelKey = Annotated[str, StringConstraints(pattern=rf"^({_SUBDOMAIN}/)?{_LABEL_NAME}$", max_length=317)]
+LabelKey = Annotated[str, StringConstraints(pattern=_LABEL_KEY, max_length=317)]
 """Key of a label or a taint: a name of at most 63 characters, before it a domain if one is needed."""
-LabelValue = Annotated[str, StringConstraints(pattern=rf"^({_LABEL_NAME})?$")]
+LabelValue = Annotated[str, StringConstraints(pattern=_LABEL_VALUE)]
 """Value of a label or a taint: at most 63 characters."""
-AlertLabel = Annotated[str, StringConstraints(pattern=r"^([a-zA-Z]|_[a-zA-Z0-9])[a-zA-Z0-9_]*$")]
+AlertLabel = Annotated[str, StringConstraints(pattern=_ALERT_LABEL)]
 """Name of a Prometheus label; two underscores at its start are its own (prometheus.io, data model)."""
 
 
@@ -56,7 +93,7 @@ def _address(value: str) -> str:
     return value
 
 
-Address = Annotated[str, Field(pattern=r"^https?://[^\s/]\S*$"), AfterValidator(_address)]
+Address = Annotated[str, Field(pattern=_ADDRESS), AfterValidator(_address)]
 """An HTTP address that holds no credential."""
 
 

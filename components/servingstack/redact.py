@@ -23,6 +23,14 @@ _FORMS = re.compile(
     r"|client-key-data|\btoken: *\S{20,}"
 )
 
+_NAMES = re.compile(r"(^|[._])(secret|token|password|api_?key|credentials?)([._\[]|$)", re.IGNORECASE)
+
+
+def names_secret(path: str) -> bool:
+    """Whether a field's path says that a secret or its name belongs there. Whatever text stands there may be
+    the secret itself, however short, so no error repeats it."""
+    return _NAMES.search(path) is not None
+
 
 def looks_like_secret(value: object) -> bool:
     """Whether a text holds something that has the form of a credential."""
