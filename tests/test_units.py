@@ -36,6 +36,33 @@ def test_a_duration_without_a_unit_is_refused_because_seconds_and_milliseconds_l
         parse_duration(value)
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("-1s", "above zero | Give a positive duration"),
+        ("-1h30m", "above zero | Give a positive duration"),
+        (timedelta(seconds=-1), "above zero | Give a positive duration"),
+        ("0s", "above zero | Give a positive duration"),
+        (-5, "with a unit.* | Give a positive number with its unit"),
+        ("30", "with a unit.* | Write the unit"),
+        ("soon", "with a unit.* | Write a number and its unit"),
+    ],
+)
+def test_the_fix_of_a_duration_says_what_is_wrong_with_it(value: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words.replace("|", r"\|")):
+        parse_duration(value)
+
+
+def test_a_negative_size_is_told_to_be_positive_and_a_bare_one_to_have_a_unit() -> None:
+    for value, fix in (
+        ("-1Gi", "Give a positive number"),
+        (60, "Write the unit"),
+        ("much", "Write a number and"),
+    ):
+        with pytest.raises(ValueError, match=fix):
+            parse_size(value)
+
+
 @pytest.mark.parametrize("text", ["99999999999999d", "366d", "9" * 400 + "s"])
 def test_a_duration_too_long_to_mean_anything_is_refused_and_no_overflow(text: str) -> None:
     with pytest.raises(ValueError, match="a duration"):

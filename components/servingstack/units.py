@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonS
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # At most 15 digits: what a float holds exactly, and nothing that overflows.
 _DURATION = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)(us|ms|s|m|h|d)")
+_BARE = re.compile(r"\d+(\.\d+)?")
 _LONGEST_S = 365 * 86400.0
 # Kubernetes' quantity suffixes (binary with an i) and the spelt-out forms.
 _BYTES = {
@@ -34,9 +35,11 @@ def parse_duration(value: Any) -> timedelta:
             raise ValueError("a duration above zero | Give a positive duration.")
         return value
     text = str(value).strip().lower()
+    if text.startswith("-") and _DURATION.match(text[1:]):
+        raise ValueError("a duration above zero | Give a positive duration.")
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text or isinstance(value, bool):
-        raise ValueError("a duration with a unit, such as 500ms, 30s, 5m, 1h30m | Write the unit.")
+        raise ValueError(f"a duration with a unit, such as 500ms, 30s, 5m, 1h30m | {_unit_fix(text)}")
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
     if seconds > _LONGEST_S:
         raise ValueError("a duration of at most 365d | Shorten it.")
@@ -44,6 +47,13 @@ def parse_duration(value: Any) -> timedelta:
     if duration <= timedelta(0):
         raise ValueError("a duration above zero | Give a positive duration.")
     return duration
+
+
+def _unit_fix(text: str) -> str:
+    """What to do about a text that is no number with a unit."""
+    if text.startswith("-"):
+        return "Give a positive number with its unit."
+    return "Write the unit." if _BARE.fullmatch(text) else "Write a number and its unit."
 
 
 def _whole_seconds(value: timedelta) -> timedelta:
@@ -71,7 +81,8 @@ def parse_size(value: Any) -> int:
     """`60Gi`, `80GB`, `64MiB`, `1048576B`: bytes. ValueError on anything else, bare numbers included."""
     match = _SIZE.fullmatch(str(value).strip())
     if match is None:
-        raise ValueError("a size with a unit, such as 60Gi, 80GB, 64MiB | Write the unit.")
+        fix = _unit_fix(str(value).strip())
+        raise ValueError(f"a size with a unit, such as 60Gi, 80GB, 64MiB | {fix}")
     if match[2] is None:
         return int(float(match[1]))
     unit = match[2][0].upper() + match[2][1:].lower()
