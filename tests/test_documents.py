@@ -233,6 +233,42 @@ def test_bad_yaml_names_the_line(text: str, where: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "name: [a\n",
+            "file.yaml line 2: not YAML: expected ',' or ']', but got '<stream end>'. Correct this",
+        ),
+        ("\tname: a\n", "cannot start any token. Indent with spaces, not with tabs."),
+        ("name: a\nname: b\n", "file.yaml line 2: not YAML: the key `name` a second time"),
+        ("name: \x00", "file.yaml: not YAML: unacceptable character"),
+        ("a: &x [*x]", "file.yaml: "),
+    ],
+)
+def test_a_text_that_is_not_yaml_is_not_called_nothing(text: str, told: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_text(text, "file.yaml")
+    assert told in str(caught.value)
+    assert "got nothing" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("5", "file.yaml: got 5;"),
+        ("- a", "file.yaml: got 'a list';"),
+        (f"stack: {{}}\nstacks:\n- {{{CHAT.strip().replace(NEWLINE, ', ')}}}", "stack: got 'an object';"),
+        (CHAT + "existing: {kubecofig: hunter2}", "existing.kubecofig: got 'a text';"),
+    ],
+)
+def test_what_was_given_is_told_by_its_kind(text: str, told: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_text(text, "file.yaml")
+    assert told in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     "text", ["", "5", "- a", "a: &x [*x]", "{1: 2}", "name: \x00", "a: !!binary aGk=", "? [a]\n: b"]
 )
 def test_what_is_no_document_is_refused_without_a_traceback(text: str) -> None:

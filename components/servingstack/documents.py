@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from servingstack.args import ServingStackArgs
-from servingstack.errors import InvalidInput, Violation
+from servingstack.errors import InvalidInput, Unreadable, Violation
 from servingstack.measured import bench_path
 from servingstack.measured_formats import by_reference, resolve
 from servingstack.measured_formats import read as read_table
@@ -86,8 +86,9 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        allowed = "a readable YAML file"
         raise InvalidInput(
-            [Violation(str(path), None, f"a readable YAML file ({reason})", "Check the path.")]
+            [Unreadable(str(path), None, allowed, f"not {allowed} ({reason}). Check the path.")]
         ) from None
 
 
@@ -111,7 +112,9 @@ def parse_text(text: str, source: str, folder: Path | None = None) -> Document:
     content = load(text, source)
     if not isinstance(content, Mapping):
         allowed = "one stack, `stacks` with a list of them, or a Pulumi stack file"
-        raise InvalidInput([Violation(source, None, allowed, "Begin with `name:`, `stacks:` or `config:`.")])
+        raise InvalidInput(
+            [Violation(source, _short(content), allowed, "Begin with `name:`, `stacks:` or `config:`.")]
+        )
     if "config" in content and not {"model", "stacks"} & content.keys():
         return from_stack_file(content, folder)
     if {"stacks", "defaults", "platforms"} & content.keys():
@@ -124,7 +127,7 @@ def from_stack_file(content: Mapping[str, Any], folder: Path) -> Document:
     config = content["config"]
     if not isinstance(config, Mapping):
         raise InvalidInput(
-            [Violation("config", config, "config keys with values", "Indent them under `config:`.")]
+            [Violation("config", _short(config), "config keys with values", "Indent them under `config:`.")]
         )
     ours = {key.removeprefix(NAMESPACE): value for key, value in config.items() if key.startswith(NAMESPACE)}
     notes = ("ESC environments (`environment:`) are not resolved here.",) if "environment" in content else ()
@@ -135,12 +138,12 @@ def from_config(values: Mapping[str, Any], folder: Path, notes: tuple[str, ...] 
     """The values under `servingstack:`, by key without the namespace; paths in them are relative to
     `folder`."""
     document = {key: values[key] for key in KNOWN_KEYS if key in values}
+    ours = ", ".join(f"{NAMESPACE}{known}" for known in KNOWN_KEYS)
     misspelt = [
-        Violation(f"{NAMESPACE}{key}", None, ", ".join(f"{NAMESPACE}{known}" for known in KNOWN_KEYS),
-                  f"Did you mean `{NAMESPACE}{close[0]}`?")
+        Violation(f"{NAMESPACE}{key}", _short(values[key]), ours, f"Did you mean `{NAMESPACE}{close[0]}`?")
         for key in values
         if key not in KNOWN_KEYS and (close := get_close_matches(key, KNOWN_KEYS, n=1, cutoff=0.8))
-    ]  # fmt: skip
+    ]
     return _parse(document, folder, single=False, notes=notes, found=misspelt)
 
 
@@ -178,11 +181,11 @@ def _outer_violations(document: Mapping[str, Any]) -> Iterator[Violation]:
     for key in unknown:
         close = get_close_matches(key, KNOWN_KEYS, n=1)
         fix = f"Did you mean `{close[0]}`?" if close else "Remove it, or move it into `defaults` or a stack."
-        yield Violation(key, None, "one of stacks, defaults", fix)
+        yield Violation(key, _short(document[key]), "one of stacks, defaults", fix)
     if "platforms" in document:
         yield Violation(
             "platforms",
-            None,
+            _short(document["platforms"]),
             "not in this release; the option `kubernetes` needs none, it uses the cluster that exists",
             "Remove `platforms`.",
         )
@@ -302,7 +305,7 @@ def _existing(given: Any) -> tuple[dict[str, Any], list[Violation]]:
         if name not in EXISTING:
             close = get_close_matches(name, EXISTING, n=1)
             fix = f"Did you mean `{close[0]}`?" if close else "Remove it."
-            violations.append(Violation(path, None, f"one of {', '.join(EXISTING)}", fix))
+            violations.append(Violation(path, _short(value), f"one of {', '.join(EXISTING)}", fix))
         elif not isinstance(value, Mapping):
             existing[name] = value
             if not isinstance(value, str):
@@ -322,6 +325,11 @@ def _existing(given: Any) -> tuple[dict[str, Any], list[Violation]]:
 
 
 def _short(value: Any) -> Any:
+    """What kind of value it is; numbers as they are. No text, which may be a secret."""
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, list | str):
+        return "a list" if isinstance(value, list) else "a text"
     return value if value is None or isinstance(value, bool | int | float) else f"a {type(value).__name__}"
 
 

@@ -52,6 +52,13 @@ class Violation:
         return f"{self.path}: got {given}; allowed: {self.allowed}. {self.fix}"
 
 
+class Unreadable(Violation):
+    """A text that cannot be read at all: no value was given, the fix says all."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.fix}"
+
+
 class InvalidInput(ValueError):
     """The input is wrong. Holds every violation found, not only the first."""
 

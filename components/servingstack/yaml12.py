@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from servingstack.errors import InvalidInput, Violation
+from servingstack.errors import InvalidInput, Unreadable, Violation
 
 _DEPTH = 40
 _VALUES = 100_000  # of a document after its aliases are expanded; more is a mistake or an attack
@@ -43,14 +43,19 @@ def load(text: str, source: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = source if mark is None else f"{source} line {mark.line + 1}"
-        raise InvalidInput(
-            [Violation(where, None, "YAML", f"The reader says: {error.problem or error.context}.")]
-        ) from None
+        raise _not_yaml(where, str(error.problem or error.context)) from None
     except (yaml.YAMLError, ValueError, RecursionError, AttributeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InvalidInput([Violation(source, None, "YAML", f"The reader says: {reason}.")]) from None
+        raise _not_yaml(source, reason) from None
     _check(content, source, source, [0], 0)
     return content
+
+
+def _not_yaml(where: str, reason: str) -> InvalidInput:
+    fix = (
+        "Indent with spaces, not with tabs." if "\\t" in reason else "Correct this place or the line before."
+    )
+    return InvalidInput([Unreadable(where, None, "YAML", f"not YAML: {reason}. {fix}")])
 
 
 def _refuse_repeated_keys(node: yaml.Node | None, visited: set[int]) -> None:
@@ -76,7 +81,8 @@ def _check(value: Any, path: str, source: str, count: list[int], depth: int) -> 
     count[0] += 1
     if depth > _DEPTH or count[0] > _VALUES:
         allowed = f"at most {_DEPTH} levels and {_VALUES} values"
-        raise InvalidInput([Violation(source, None, allowed, "Write it without deep or recursive aliases.")])
+        fix = f"more than {allowed.removeprefix('at most ')}. Write it without deep or recursive aliases."
+        raise InvalidInput([Unreadable(source, None, allowed, fix)])
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):
@@ -86,5 +92,7 @@ def _check(value: Any, path: str, source: str, count: list[int], depth: int) -> 
         for index, inner in enumerate(value):
             _check(inner, f"{path}[{index}]", source, count, depth + 1)
     elif value is not None and not isinstance(value, str | bool | int | float):
-        fix = f"Found {type(value).__name__}."
-        raise InvalidInput([Violation(path, None, "text, numbers, true, false, null, lists, objects", fix)])
+        allowed = "text, numbers, true, false, null, lists, objects"
+        raise InvalidInput(
+            [Violation(path, f"a {type(value).__name__}", allowed, "Write it as one of these.")]
+        )
