@@ -11,7 +11,13 @@ from servingstack.planner import plan
 from .build import LLAMA_8B, document
 
 TOKEN = {"token_secret": {"name": "hf-token"}}
-QUIET = document("Qwen/Qwen2.5-7B-Instruct", traffic={"requests_per_second": 2}, slo={"ttft_p95": "5s"})
+QUIET = document(
+    "Qwen/Qwen2.5-7B-Instruct",
+    model={"max_model_len": 4096},
+    hardware={"accelerators": ["l40s"]},
+    traffic={"requests_per_second": 2},
+    slo={"ttft_p95": "5s"},
+)
 
 CASES: dict[str, dict[str, Any]] = {
     "gated-model-without-token": document(LLAMA_8B),
@@ -71,6 +77,8 @@ CASES: dict[str, dict[str, Any]] = {
         traffic={"shared_prefix_tokens": 512},
         engine={"kind": "vllm", "enable_prefix_caching": False},
     ),
+    "context-from-traffic": document(LLAMA_8B),
+    "nodes-not-known": document(LLAMA_8B),
     "slo-between-histogram-edges": document(LLAMA_8B, slo={"ttft_p95": "444ms"}),
 }
 
@@ -148,3 +156,29 @@ def test_a_cold_start_within_every_limit_is_no_warning() -> None:
 def test_a_ramp_that_a_cold_start_keeps_up_with_needs_no_warm_replica() -> None:
     traffic = {"requests_per_second": 8, "ramp": "30d"}
     assert "no-warm-replica" not in _codes(document(LLAMA_8B, warm=0, traffic=traffic))
+
+
+def test_a_context_that_nobody_set_says_which_requests_are_refused() -> None:
+    found = plan(document("Qwen/Qwen2.5-7B-Instruct"))
+    (warning,) = [w for w in found.warnings if w.code == "context-from-traffic"]
+    (length,) = [flag.value for flag in found.container.flags if flag.name == "max-model-len"]
+    assert f"Requests above {length} tokens" in warning.message
+    assert "32768" in warning.message
+    short = document("BAAI/bge-large-en-v1.5", traffic={"input_tokens": 400})  # all 512 of its own
+    assert "context-from-traffic" not in _codes(short)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"hardware": {"accelerators": ["l4"]}},
+        {"hardware": {"instance_type": "g6.xlarge"}},
+        {"hardware": {"nodes": [{"accelerator": "l4", "gpus": 1, "count": 4, "cpu": 8, "memory": "60Gi"}]}},
+        {"target": {"option": "kubernetes", "cloud": "aws"}},
+    ],
+)
+def test_nodes_are_known_by_what_is_said_of_them(known: dict[str, Any]) -> None:
+    asked = document("Qwen/Qwen2.5-7B-Instruct")
+    (warning,) = [w for w in plan(asked).warnings if w.code == "nodes-not-known"]
+    assert f"taken to have {plan(asked).architecture.accelerator} nodes" in warning.message
+    assert "nodes-not-known" not in _codes({**asked, **known})

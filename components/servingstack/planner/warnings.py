@@ -33,6 +33,7 @@ def warnings_of(
     return (
         *demand.kind.warnings(demand.args),
         *_model(demand, chosen),
+        *_defaults(demand, chosen),
         *_batch(demand, chosen),
         *_objectives(demand, expected),
         *_starts(demand, chosen, scaling),
@@ -75,6 +76,28 @@ def _model(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
             "Weights are converted to fp8 as they are loaded: check the answers' quality, or use a "
             "repository "
             "that holds fp8.",
+        )
+
+
+def _defaults(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
+    """What was decided for the reader and fails at run time where it is wrong."""
+    own = demand.model.max_context
+    if demand.batcher is None and demand.args.model.max_model_len is None and demand.max_model_len < own:
+        yield _warn(
+            "context-from-traffic",
+            "model.max_model_len",
+            f"Requests above {demand.max_model_len} tokens, prompt and answer, are refused: the length was "
+            f"taken from the traffic's mean. The model can do {own}: say model.max_model_len where some are "
+            f"longer.",
+        )
+    hardware, target = demand.args.hardware, demand.args.target
+    known = (hardware.nodes, hardware.accelerators, hardware.instance_type, target.cloud)
+    if chosen.fit.layout.offer.instance_type is None and all(given is None for given in known):
+        yield _warn(
+            "nodes-not-known",
+            "hardware.nodes",
+            f"The cluster is taken to have {chosen.fit.layout.offer.gpu.id} nodes: where it has none, the "
+            "pods stay pending. Say hardware.nodes or hardware.accelerators.",
         )
 
 
