@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,8 +49,16 @@ def _python(code: str) -> Callable[[], object]:
 
 def importing(runs: int) -> None:
     """The library, and the two packages that it cannot do without."""
-    ours, theirs = _python("import servingstack"), _python("import pulumi, pydantic")
-    _ratio("import servingstack / import pulumi, pydantic", "under 1.1", ours, theirs, runs)
+    alone = _python("import pulumi, pydantic")
+    _ratio(
+        "import servingstack / import pulumi, pydantic",
+        "under 1.1",
+        _python("import servingstack"),
+        alone,
+        runs,
+    )
+    used = _python("from servingstack import ServingStack")
+    _ratio("import ServingStack / import pulumi, pydantic", "under 1.1", used, alone, runs)
 
 
 def previewing(runs: int) -> None:
@@ -98,7 +107,7 @@ def planning(runs: int) -> None:
             ServingStackArgs.parse({**STACK, "traffic": {"requests_per_second": 1 + index / 1000}})
             for index in range(count)
         ]
-        return lambda: [plan(each) for each in inputs]
+        return lambda: deque(map(plan, inputs), maxlen=0)  # a plan is used and let go
 
     one, many = stacks(100), stacks(1000)
     _ratio("1000 plans / 100 plans", "10, linear", many, one, max(1, runs // 3))
