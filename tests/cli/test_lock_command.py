@@ -64,6 +64,17 @@ def test_check_fails_on_changed_args_and_names_the_decisions_that_change(
     assert "servingstack lock" in result.err
 
 
+def test_a_stale_lock_says_what_to_run_first_and_lists_one_change_a_line(
+    project: Project, command: Command
+) -> None:
+    command("lock", "dev")
+    project.write(TALL)
+    for text in (command("lock", "dev", "--check").err, command("plan", "dev").out):
+        assert text.index("run `servingstack lock dev`") < text.index("architecture.accelerator: l4")
+        lines = [line.strip() for line in text.splitlines()]
+        assert "architecture.accelerator: l4 => a100-80gb" in lines
+
+
 def test_check_fails_on_changed_args_that_change_no_decision(project: Project, command: Command) -> None:
     command("lock", "dev")
     project.write(CHAT | {"rollout": {}})

@@ -233,3 +233,22 @@ def test_unknown_secret_and_plain_values_are_told_apart() -> None:
     )
     assert second.inputs["id_of_first"] is None
     assert second.inputs["secret"] == "[secret]"
+
+
+def test_a_diff_is_the_input_and_what_follows_from_it_and_nothing_that_stays(
+    project: Project, command: Command
+) -> None:
+    project.commit()
+    project.write(CHAT | {"model": {"id": "Qwen/Qwen2.5-7B-Instruct", "max_model_len": 4096}})
+    result = command("preview", "dev", "--diff", "HEAD")
+    lines = [line.strip() for line in result.out.splitlines()]
+    assert lines[0] == "Changes since HEAD"
+    assert "input: model.max_model_len: 8192 => 4096" in lines
+    where = "spec.template.spec.containers[engine].args"
+    assert f"{where}: --max-model-len=8192 => --max-model-len=4096" in lines
+    assert "Resources of chat" not in result.out
+    assert len(lines) < 60
+    sides = [line.partition(": ")[2].split(" => ") for line in lines if " => " in line]
+    assert all(len(set(side)) == len(side) for side in sides)
+    shown = command("preview", "dev", "--diff", "HEAD", "--json").json()["stacks"]["chat"]["diff"]
+    assert {"path": "model.max_model_len", "before": 8192, "after": 4096} in shown["input"]

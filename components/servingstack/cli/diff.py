@@ -20,6 +20,8 @@ from servingstack.plan import ServingPlan
 class StackDiff:
     """One stack, then and now."""
 
+    given: tuple[Change, ...]
+    """Fields of the input."""
     decision: tuple[Change, ...]
     monthly_before: float
     monthly_after: float
@@ -29,7 +31,7 @@ class StackDiff:
 
     @property
     def empty(self) -> bool:
-        return not (self.decision or self.added or self.removed or self.changed)
+        return not (self.given or self.decision or self.added or self.removed or self.changed)
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Difference:
         return {
             "ref": self.ref,
             "problems": list(self.problems),
+            "input": [_change(change) for change in one.given],
             "decision": [_change(change) for change in one.decision],
             "monthly_usd": {
                 "before": round(one.monthly_before, 2),
@@ -97,6 +100,7 @@ def _stack(old: Planned | None, new: Planned, graph: tuple[Resource, ...]) -> St
     both = [(then[key], item) for key, item in now.items() if key in then]
     found = [(item, tuple(changes(earlier.inputs, item.inputs))) for earlier, item in both]
     return StackDiff(
+        given=() if old is None else tuple(changes(_given(old), _given(new))),
         decision=decision_changes({} if old is None else _decisions(old.deployed), _decisions(new.deployed)),
         monthly_before=0.0 if old is None else old.deployed.cost.monthly_usd,
         monthly_after=new.deployed.cost.monthly_usd,
@@ -104,6 +108,13 @@ def _stack(old: Planned | None, new: Planned, graph: tuple[Resource, ...]) -> St
         removed=tuple(item for key, item in then.items() if key not in now),
         changed=tuple((item, fields) for item, fields in found if fields),
     )
+
+
+def _given(stack: Planned) -> dict[str, Any]:
+    """The input, defaults filled in; what it reads from elsewhere by the name of the field alone."""
+    return stack.entry.args.model_dump(mode="json") | {
+        "existing": dict.fromkeys(stack.entry.existing, "given")
+    }
 
 
 def _decisions(plan: ServingPlan) -> dict[str, Any]:

@@ -52,7 +52,9 @@ def _report(source: Source, planned: Mapping[str, Planned], *, written: bool) ->
     for name in sorted(set(source.lock.stacks if source.lock is not None else ()) - set(planned)):
         states[name] = "removed"
     changed = {
-        name: tuple(map(str, item.lock.changed)) for name, item in planned.items() if item.lock.changed
+        name: tuple(line for change in item.lock.changed for line in change.lines())
+        for name, item in planned.items()
+        if item.lock.changed
     }
     broken = None if source.broken_lock is None else str(source.broken_lock)
     return LockReport(str(source.lock_path), written, states, changed, broken)
@@ -74,9 +76,9 @@ def check_lock(source: Source, planned: Mapping[str, Planned]) -> LockReport:
     violations = [
         Violation(
             f"{source.lock_path.name}: {name}",
-            "; ".join(report.changed.get(name, ())) or words[state],
-            f"a lock of the present args ({words[state]})",
-            "Run `servingstack lock`, review the file, commit it.",
+            words[state],
+            "a lock of the present args",
+            _what_to_do(source.lock_command, report.changed.get(name, ())),
         )
         for name, state in report.states.items()
         if state != "matching"
@@ -84,3 +86,11 @@ def check_lock(source: Source, planned: Mapping[str, Planned]) -> LockReport:
     if violations:
         raise InvalidInput(violations)
     return report
+
+
+def _what_to_do(again: str, changed: tuple[str, ...]) -> str:
+    """The command first, then what it will change, one a line."""
+    first = f"First run `{again}`, then review the file and commit it."
+    return "\n".join(
+        [first, *(["    Locked => now:"] if changed else []), *(f"      {line}" for line in changed)]
+    )

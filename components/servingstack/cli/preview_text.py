@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from servingstack.changes import Change
+from servingstack.changes import summarised
 from servingstack.cli.diff import Difference, StackDiff
 from servingstack.cli.graph import Resource
 from servingstack.cli.plan_text import console, lock_note, plan_view, usd
@@ -105,8 +105,10 @@ def difference_lines(difference: Difference) -> Iterator[Text]:
 
 
 def _stack_lines(one: StackDiff) -> Iterator[Text]:
-    for change in one.decision:
-        yield Text(f"  {change}")
+    for line in (line for change in one.given for line in change.lines()):
+        yield Text(f"  input: {line}")
+    for line in (line for change in one.decision for line in change.lines()):
+        yield Text(f"  {line}")
     if one.monthly_before != one.monthly_after:
         yield Text(f"  cost a month: {usd(one.monthly_before)} => {usd(one.monthly_after)}")
     for item in one.added:
@@ -115,9 +117,5 @@ def _stack_lines(one: StackDiff) -> Iterator[Text]:
         yield Text(f"  - {item.name}  {item.type}", style="red")
     for item, fields in one.changed:
         yield Text(f"  ~ {item.name}  {item.type}", style="yellow")
-        for change in fields:
-            yield Text(f"      {_field(change)}")
-
-
-def _field(change: Change) -> str:
-    return f"{change.path}: {_short(change.before)} => {_short(change.after)}"
+        for line in summarised(fields):
+            yield Text(f"      {line}")

@@ -36,6 +36,13 @@ class Source:
         return lock.lock_path(self.path)
 
     @property
+    def lock_command(self) -> str:
+        """What writes the lock file anew."""
+        if not self.is_environment:
+            return f"servingstack lock --file {self.path}"
+        return f"servingstack lock {self.path.stem.removeprefix('Pulumi.')}"
+
+    @property
     def one_object(self) -> bool:
         """Whether JSON output is the object itself, not `{"stacks": {...}}`."""
         return not self.is_environment and len(self.document.stacks) == 1
