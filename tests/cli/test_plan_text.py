@@ -96,3 +96,29 @@ def test_small_money_keeps_its_cents() -> None:
         "$1,000",
         "$80,358",
     ]
+
+
+def test_fixed_replicas_are_one_number_and_scale_on_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fixed = {"autoscaled": False, "min_replicas": 4, "max_replicas": 4}
+    text = rendered(sample_plan(scaling=fixed), capsys, monkeypatch)
+    assert "4 replicas, fixed" in text
+    assert not [word for word in ("4 to 4", "scales on", "because", "scale in") if word in text]
+
+
+def test_a_source_that_all_estimates_share_is_named_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = rendered(sample_plan(), capsys, monkeypatch)
+    assert text[text.index("Expected at the peak") : text.index("Cost")].count("sample") == 1
+
+
+def test_a_model_that_generates_no_tokens_has_no_rows_about_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = rendered(sample_plan(batching={"kind": "dynamic"}), capsys, monkeypatch)
+    assert "latency ms" in text
+    table = text[text.index("Expected at the peak") : text.index("Cost")]
+    shown = text[: text.index("Timeouts")] + table
+    assert not [word for word in ("TPOT", "TTFT", "tokens/s", "KV cache") if word in shown]

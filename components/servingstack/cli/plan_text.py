@@ -68,7 +68,7 @@ def plan_view(plan: ServingPlan) -> RenderableType:
         Rule(Text(f"{plan.name}: {architecture.model}", style="bold"), align="left"),
         Text(architecture.why),
         *_section("Architecture", _pairs(_architecture_rows(architecture, whole=_whole(plan)))),
-        *_section("Memory of each GPU", memory_bar(architecture)),
+        *_section("Memory of each GPU", memory_bar(architecture, cache=not _whole(plan))),
         *_section("Batching", Text(_batching_text(plan.batching)), curve_table(plan.batching)),
         *_section("Scaling", _pairs(_scaling_rows(plan.scaling))),
         *_section(
@@ -81,8 +81,9 @@ def plan_view(plan: ServingPlan) -> RenderableType:
     ]
     if plan.alternatives:
         parts += _section("Alternatives, and why they lost", alternatives_table(plan))
-    if plan.monitoring.unavailable:
-        rows = [(item.signal, item.reason) for item in plan.monitoring.unavailable]
+    missing = [item for item in plan.monitoring.unavailable if not (_whole(plan) and _of_tokens(item.signal))]
+    if missing:
+        rows = [(item.signal, item.reason) for item in missing]
         parts += _section("Not available on this target", _pairs(rows))
     if plan.warnings:
         rows = [(f"{item.path}", f"{item.message} ({item.code})") for item in plan.warnings]
@@ -118,6 +119,11 @@ def _table(*columns: str, right: Sequence[int] = ()) -> Table:
 def _whole(plan: ServingPlan) -> bool:
     """Whether requests are batched whole, so that there are no tokens to time."""
     return plan.batching.kind == "dynamic"
+
+
+def _of_tokens(signal: str) -> bool:
+    """Whether a signal has a meaning only where tokens are generated one by one."""
+    return signal.startswith(("ttft_", "tpot_", "kv_cache", "prefix_cache")) or "tokens" in signal
 
 
 def _batching_text(batching: Batching) -> str:
@@ -162,8 +168,8 @@ def _token_rows(plan: Architecture) -> Iterable[tuple[str, str]]:
     )
 
 
-def memory_bar(architecture: Architecture) -> RenderableType:
-    """How a GPU's memory is filled, as a bar and a legend."""
+def memory_bar(architecture: Architecture, *, cache: bool = True) -> RenderableType:
+    """How a GPU's memory is filled, as a bar and a legend; `cache`: whether there is a KV cache."""
     memory = architecture.memory_per_gpu
     parts = (
         ("weights", memory.weights, "#"),
@@ -173,7 +179,9 @@ def memory_bar(architecture: Architecture) -> RenderableType:
     )
     bar = "".join(sign * round(BAR * size / memory.total) for _, size, sign in parts)[:BAR]
     legend = [
-        (f"{sign} {name}", f"{format_size(size)}  {size / memory.total:.0%}") for name, size, sign in parts
+        (f"{sign} {name}", f"{format_size(size)}  {size / memory.total:.0%}")
+        for name, size, sign in parts
+        if cache or name != "KV cache"
     ]
     return Group(Text(f"  [{bar:<{BAR}}] {format_size(memory.total)}"), _pairs(legend))
 
@@ -181,7 +189,7 @@ def memory_bar(architecture: Architecture) -> RenderableType:
 def curve_table(batching: Batching) -> Table:
     """The latency-throughput curve; the chosen batch size is marked."""
     whole = batching.kind == "dynamic"
-    columns = ("answer ms",) if whole else ("TTFT ms", "TPOT ms", "tokens/s")
+    columns = ("latency ms",) if whole else ("TTFT ms", "TPOT ms", "tokens/s")
     table = _table("  batch", *columns, "requests/s", "", right=range(len(columns) + 2))
     best = max((point.output_tokens_per_s for point in batching.curve), default=0.0)
     for point in batching.curve:
@@ -205,17 +213,18 @@ def curve_table(batching: Batching) -> Table:
 
 
 def _scaling_rows(scaling: Scaling) -> Iterable[tuple[str, str]]:
-    fixed = "" if scaling.autoscaled else " (fixed)"
-    yield "replicas", f"{scaling.min_replicas} to {scaling.max_replicas}{fixed}"
+    least, most = scaling.min_replicas, scaling.max_replicas
+    yield "replicas", f"{least} to {most}" if scaling.autoscaled else f"{most} replicas, fixed"
     yield "needed", f"{scaling.mean_replicas} at the mean, {scaling.peak_replicas} at the peak"
     yield "warm", f"{scaling.warm_replicas} beyond the mean, {scaling.placeholder_pods} placeholder pods"
     yield "surge", f"{scaling.surge_replicas} during a rollout"
-    yield "scales on", f"{scaling.metric}, at {scaling.threshold:g} waiting requests a replica"
-    yield "because", scaling.threshold_arithmetic
-    yield (
-        "scale in",
-        f"after {scaling.scale_in_delay_s} s of low load, one replica each {scaling.scale_in_period_s} s",
-    )
+    if scaling.autoscaled:
+        yield "scales on", f"{scaling.metric}, at {scaling.threshold:g} waiting requests a replica"
+        yield "because", scaling.threshold_arithmetic
+        yield (
+            "scale in",
+            f"after {scaling.scale_in_delay_s} s of low load, one replica each {scaling.scale_in_period_s} s",
+        )
     if scaling.scale_to_zero_after_s is not None:
         hold = f", holding requests for up to {scaling.hold_s} s" if scaling.hold_s is not None else ""
         yield "scale to zero", f"after {scaling.scale_to_zero_after_s} s idle{hold}"
@@ -251,17 +260,20 @@ def objectives_table(plan: ServingPlan) -> Table:
     return table
 
 
-def expected_table(plan: ServingPlan) -> Table:
-    """Estimates with their bands and sources."""
+def expected_table(plan: ServingPlan) -> RenderableType:
+    """Estimates with their bands and sources; a source that all share stands once, below."""
     expected = plan.expected
-    table = _table("  what", "value", "band", "source", right=(1, 2))
     rows = _expected_whole(expected) if _whole(plan) else _expected_tokens(expected)
+    sources = {estimate.source for _, estimate, _ in rows}
+    shared = len(sources) == 1
+    table = _table("  what", "value", "band", *(() if shared else ("source",)), right=(1, 2))
     for name, estimate, unit in rows:
         band = f"{_number(estimate.low)} to {_number(estimate.high)}"
-        table.add_row(Text(f"  {name}"), f"{_number(estimate.value)} {unit}", band, Text(estimate.source))
+        source = () if shared else (Text(estimate.source),)
+        table.add_row(Text(f"  {name}"), f"{_number(estimate.value)} {unit}", band, *source)
     for name, share in (("mean", expected.utilisation_at_mean), ("peak", expected.utilisation_at_peak)):
-        table.add_row(Text(f"  utilisation, {name}"), f"{share:.0%}", "", "")
-    return table
+        table.add_row(Text(f"  utilisation, {name}"), f"{share:.0%}", "")
+    return Group(table, Text(f"  source: {sources.pop()}")) if shared else table
 
 
 _Estimates = tuple[tuple[str, Estimate, str], ...]
