@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from servingstack import catalog
 from servingstack.catalog import GIB, Gpu
-from servingstack.engines.vllm_limits import dtype_refusal
+from servingstack.engines.limits import dtype_refusal
 from servingstack.errors import Violation
 
 from . import dynamic, measurement

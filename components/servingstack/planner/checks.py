@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from servingstack import measured
 from servingstack.args import ServingStackArgs
-from servingstack.engines import vllm
+from servingstack.engines import token_container
+from servingstack.engines.limits import CAST, DTYPES
 from servingstack.engines.registry import Tuning
-from servingstack.engines.vllm_limits import CAST, DTYPES
 from servingstack.errors import InvalidInput, Violation
 from servingstack.targets import Capabilities, all_capabilities
 
@@ -75,8 +75,8 @@ def check_engine(demand: Demand) -> None:
     if asked in CAST.values() and cast not in (None, asked):
         allowed = f"the type of model.precision {asked}, to which the weights are cast"
         found.append(Violation("engine.dtype", engine.dtype, allowed, "Set one of the two alone."))
-    if demand.batcher is None and demand.max_model_len < vllm.SHORTEST_CONTEXT:
-        allowed = f"at least {vllm.SHORTEST_CONTEXT}, which the warm-up's own request takes"
+    if demand.batcher is None and demand.max_model_len < token_container.SHORTEST_CONTEXT:
+        allowed = f"at least {token_container.SHORTEST_CONTEXT}, which the warm-up's own request takes"
         found.append(Violation("model.max_model_len", demand.max_model_len, allowed, "Raise it."))
     if found:
         raise InvalidInput(found)
