@@ -27,7 +27,7 @@ from servingstack.errors import Violation
 from servingstack.fields import Number, Whole
 from servingstack.units import GpuId
 
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
 MEASURED_BAND = 0.10
 """Error band of a measured value. An assumption: runs of one benchmark differ by a few percent, and a new

@@ -22,7 +22,7 @@ _IMAGE = re.compile(r"[a-z0-9][a-z0-9./:_-]*@sha256:[0-9a-f]{64}")
 class TokenSettings(BaseModel):
     """Settings of an engine that batches token by token. Every one left out is decided by the planner."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
     extras: ClassVar[Extras]
     limits: ClassVar[TokenLimits]
     api_key_variable: ClassVar[str | None] = None
