@@ -172,7 +172,7 @@ KINDS: dict[str, Kind] = {
         source="azure-native provider/pkg/gen/replacement.go: RoleAssignment principalId, scope; " + _PATH,
         replaces=("principalId", "roleAssignmentName", "scope"),
         updates=("condition", "conditionVersion", "description"),
-        # RoleAssignmentUpdateNotPermitted (learn.microsoft.com/azure/role-based-access-control/troubleshooting)
+        # learn.microsoft.com/azure/role-based-access-control/troubleshooting: UpdateNotPermitted
         refuses=("roleDefinitionId", "principalType", "delegatedManagedIdentityResourceId"),
         id="{scope}/providers/Microsoft.Authorization/roleAssignments/{roleAssignmentName}",
         outputs=_outputs("Microsoft.Authorization/roleAssignments", "roleAssignmentName"),
