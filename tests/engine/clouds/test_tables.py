@@ -35,6 +35,7 @@ def sdk_class(package: str, token: str) -> Any:
 def sdk_inputs(package: str, token: str) -> set[str]:
     module = importlib.import_module(sdk_class(package, token).__module__)
     name = token.rsplit(":", 1)[-1]
+    # A type of the service may bear the name `<Resource>Args`; the resource's own is then `InitArgs`.
     arguments = getattr(module, f"{name}InitArgs", None) or getattr(module, f"{name}Args")
     return set(sdk_types.input_type_py_to_pulumi_names(arguments).values())
 
