@@ -119,6 +119,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
     # -- the plugin
 
+    def Handshake(self, request: Any, context: Any) -> Any:
+        return provider_pb2.ProviderHandshakeResponse(accept_secrets=True)
+
     def Attach(self, request: Any, context: Any) -> Any:
         return empty_pb2.Empty()
 

@@ -11,9 +11,10 @@ import pulumi_azure_native as azure_native
 import pulumi_gcp
 import pytest
 from tests.engine.clouds import aws, azure, gcp
-from tests.engine.clouds.conftest import Account, MakeAccount
+from tests.engine.clouds.conftest import LEFT_OPEN, Account, MakeAccount
 from tests.engine.clouds.stack import kill_engine
 
+pytestmark = LEFT_OPEN
 MARKER = "marker-that-must-not-be-in-any-state"
 
 
@@ -28,7 +29,7 @@ class Raw:
         self.fixed_config: str | None = None
         self.variant = "main"
         self.scaled = True
-        self.secret: pulumi.Input[str] = "1"
+        self.token = "1"
         self.stack = account.open("raw", name, self.program)
 
     def program(self) -> None:
@@ -37,7 +38,10 @@ class Raw:
         model = pulumi_aws.sagemaker.Model(
             "model",
             execution_role_arn=role.arn,
-            primary_container={"image": self.image, "environment": {"TOKEN": self.secret}},
+            primary_container={
+                "image": self.image,
+                "environment": {"TOKEN": pulumi.Output.secret(self.token)},
+            },
             opts=pulumi.ResourceOptions(depends_on=[grant]),
         )
         config = pulumi_aws.sagemaker.EndpointConfiguration(
@@ -130,7 +134,7 @@ def test_an_endpoint_takes_the_new_configs_count_when_it_is_updated_and_only_the
 
 
 def test_what_a_secret_went_into_is_encrypted_wherever_it_comes_back(raw: Raw) -> None:
-    raw.secret = pulumi.Output.secret(MARKER)
+    raw.token = MARKER
     raw.stack.up()
     assert raw.cloud.one(aws.MODEL).inputs["primaryContainer"]["environment"]["TOKEN"] == MARKER
     raw.stack.refresh()
