@@ -17,12 +17,22 @@ POLL_S = 2
 HEALTH_TIMEOUT_S = 5
 
 
-def command(plan: ServingPlan, *, ready_port: int, api_key: tuple[str, str] | None = None) -> list[str]:
-    """Exec form, without the engine's flags. `api_key` is the secret's name and key that callers must
-    send."""
+def command(
+    plan: ServingPlan,
+    *,
+    ready_port: int,
+    api_key: tuple[str, str] | None = None,
+    drained: tuple[str, int] | None = None,
+) -> list[str]:
+    """Exec form, without the engine's flags. `api_key` is the secret's name and key that callers must send.
+    `drained` is a file that a proxy beside the engine makes once it has answered what it had taken, and how
+    many seconds a stopping engine waits for that."""
     container = plan.container
-    settings = json.dumps(_settings(plan, ready_port, api_key), sort_keys=True)
-    return ["python3", "-c", _text("servingstack.targets", "launcher.py"), settings, *container.command]
+    settings = _settings(plan, ready_port, api_key)
+    if drained is not None:
+        settings["proxy"] = {"drained": drained[0], "drain_s": drained[1]}
+    text = json.dumps(settings, sort_keys=True)
+    return ["python3", "-c", _text("servingstack.targets", "launcher.py"), text, *container.command]
 
 
 def flags(plan: ServingPlan) -> list[str]:

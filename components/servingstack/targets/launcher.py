@@ -68,6 +68,20 @@ def warm(warm_up, settings, engine):
     return False
 
 
+def stopped(settings, engine):
+    """A handler that passes a signal on: at once, or where a proxy beside the engine still answers what it
+    has taken, once that has said so by a file, or its time is over."""
+
+    def pass_on(number):
+        beside = settings.get("proxy", {"drained": os.devnull, "drain_s": 0})
+        drained, deadline = pathlib.Path(beside["drained"]), time.monotonic() + beside["drain_s"]
+        while not drained.exists() and time.monotonic() < deadline:
+            time.sleep(settings["poll_s"] / 4)
+        engine.send_signal(number)
+
+    return lambda number, _: threading.Thread(target=pass_on, args=(number,), daemon=True).start()
+
+
 def main(settings, command):
     """Exit code: the engine's; 1 where it was not warm in time."""
     warm_up = types.ModuleType("warm_up")
@@ -77,7 +91,7 @@ def main(settings, command):
     answer(ready, settings["ready_port"])
     engine = subprocess.Popen(command)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _: engine.send_signal(received))
+        signal.signal(number, stopped(settings, engine))
     if warm(warm_up, settings, engine):
         ready.set()
     elif engine.poll() is None:
