@@ -7,7 +7,7 @@ patches and is never chosen.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -134,15 +134,17 @@ ENGINES: dict[str, Engine] = {
 }
 
 
-def engine_of(args: ServingStackArgs) -> Engine:
-    """The engine that serves the stack."""
-    return ENGINES[kind_of(args)]
+def engine_of(args: ServingStackArgs, directories: Collection[str] = ()) -> Engine:
+    """The engine that serves the stack, on an option that brings the sources of these schemes as
+    directories."""
+    return ENGINES[kind_of(args, directories)]
 
 
-def kind_of(args: ServingStackArgs) -> str:
+def kind_of(args: ServingStackArgs, directories: Collection[str] = ()) -> str:
     """Its kind. `auto` is Triton for a model repository in a bucket and for a task that vLLM has not, else
-    vLLM."""
+    vLLM; a bucket that the option brings as a directory holds weights."""
     if args.engine.kind != "auto":
         return args.engine.kind
-    repository = args.model.source == "files" or triton.scheme_of(args.model.source) in triton.STORES
+    scheme = triton.scheme_of(args.model.source)
+    repository = args.model.source == "files" or (scheme in triton.STORES and scheme not in directories)
     return "triton" if repository or args.model.task == "other" else "vllm"

@@ -20,7 +20,7 @@ from functools import cache
 
 from servingstack.engines.signal import Counts, EngineSignal, rate
 from servingstack.engines.torchserve import VERSION
-from servingstack.plan import Unavailable
+from servingstack.watched import Unavailable
 
 REQUESTS = "ts_inference_requests_total"
 LATENCY = "ts_inference_latency_microseconds"

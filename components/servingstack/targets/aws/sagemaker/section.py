@@ -38,7 +38,11 @@ class Deployment(BaseModel):
     """How long the rollback alarms watch each step."""
     timeout_s: int
     rollback_alarms: tuple[str, ...]
-    """Always these names: the list itself cannot be changed on an endpoint without replacing it."""
+    """The same two names in every plan."""
+    rollback_error_share: float
+    """Share of server errors within a minute at which a deployment is taken back."""
+    rollback_latency_s: float
+    """95th percentile of the model's time within a minute at which it is."""
 
 
 class Asynchronous(BaseModel):
@@ -97,7 +101,5 @@ class SageMakerSection(BaseModel):
     deployment: Deployment
     asynchronous: Asynchronous | None = None
     client: Client
-    config_hash: str = ""
-    """Of everything that an endpoint configuration or a model cannot change: part of their names."""
     quota: str = ""
     """Instances that a deployment needs at once, as the service's quotas name them."""
