@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from pulumi import automation
@@ -22,10 +22,7 @@ from local_engine import LocalEngine
 
 Step = tuple[str, str]
 """Operation and name of a resource."""
-
-
-def quiet(_: str) -> None:
-    """The engine's words, which pytest would print for every failure."""
+UNCHANGED = ("same", "read", "refresh")
 
 
 @dataclass(frozen=True)
@@ -41,20 +38,21 @@ class CloudStack:
     """`program` runs again at each operation, so what it closes over may change between two."""
 
     def __init__(self, site: Site, project: str, name: str, program: Callable[[], None]) -> None:
+        self.counts: dict[str, int] = {}
+        """Resources of the last operation by what was done to them, without what stayed the same."""
         self.said: list[str] = []
         """All that the engine wrote or sent, for a search for what must not be there."""
         self._engine, self._project, self._name = site.engine, project, name
         site.engine.env["PULUMI_DEBUG_PROVIDERS"] = site.attached
         self._stack = site.engine.inline_stack(project, name, program, {})
+        # Outputs and history are three more runs of the engine for each update: the state file has both.
+        self._stack.outputs = dict  # type: ignore[method-assign]
+        self._stack.info = lambda *_: SimpleNamespace(resource_changes={})  # type: ignore[method-assign]
 
     def up(self, **options: Any) -> list[Step]:
         """What was done, in order, without what stayed the same."""
         steps: list[Step] = []
-        result = self._stack.up(
-            on_output=self._hear, on_event=lambda event: self._see(event, steps), **options
-        )
-        self.outputs = {name: output.value for name, output in result.outputs.items()}
-        self.counts = _changes(result.summary.resource_changes or {})
+        self._stack.up(on_output=self._hear, on_event=lambda event: self._see(event, steps), **options)
         return steps
 
     def failing_up(self) -> str:
@@ -67,20 +65,12 @@ class CloudStack:
 
     def preview(self, **options: Any) -> dict[str, int]:
         """How many resources an update would change, by operation."""
-        shown = self._stack.preview(
-            on_output=self._hear, on_event=lambda event: self._see(event, []), **options
-        )
-        return _changes(shown.change_summary)
-
-    def planned(self) -> list[Step]:
-        """The steps that a preview foresees."""
-        steps: list[Step] = []
-        self._stack.preview(on_output=self._hear, on_event=lambda event: self._foresee(event, steps))
-        return steps
+        self._stack.preview(on_output=self._hear, on_event=lambda event: self._see(event, []), **options)
+        return self.counts
 
     def refresh(self) -> dict[str, int]:
-        done = self._stack.refresh(on_output=self._hear)
-        return _changes(done.summary.resource_changes or {})
+        self._stack.refresh(on_output=self._hear, on_event=lambda event: self._see(event, []))
+        return self.counts
 
     def destroy(self) -> None:
         self._stack.destroy(on_output=self._hear)
@@ -101,6 +91,11 @@ class CloudStack:
             if not each["type"].startswith("pulumi:")
         }
 
+    def outputs(self) -> dict[str, Any]:
+        """The stack's outputs, secrets encrypted."""
+        stacks = [each for each in self._checkpoint()["resources"] if each["type"] == "pulumi:pulumi:Stack"]
+        return stacks[0].get("outputs", {})
+
     def state_text(self) -> str:
         """The state as it lies on disk, its backups and history included."""
         root = Path(self._engine.env["PULUMI_BACKEND_URL"].removeprefix("file://"))
@@ -118,25 +113,17 @@ class CloudStack:
 
     def _see(self, event: automation.events.EngineEvent, steps: list[Step]) -> None:
         self.said.append(repr(event))
-        done = event.res_outputs_event or event.res_op_failed_event
-        if event.res_outputs_event is not None and done is not None:
-            _append(done.metadata, steps)
-
-    def _foresee(self, event: automation.events.EngineEvent, steps: list[Step]) -> None:
-        self.said.append(repr(event))
-        if event.resource_pre_event is not None:
-            _append(event.resource_pre_event.metadata, steps)
-
-
-def _append(step: Any, steps: list[Step]) -> None:
-    operation = step.op.value
-    if operation not in ("same", "read", "refresh"):
-        steps.append((operation, step.urn.rsplit("::", 1)[-1]))
-
-
-def _changes(summary: Any) -> dict[str, int]:
-    counted = Counter({str(getattr(name, "value", name)): count for name, count in summary.items()})
-    return {name: count for name, count in sorted(counted.items()) if name not in ("same", "read")}
+        if event.res_outputs_event is not None:
+            step = event.res_outputs_event.metadata
+            if step.op.value not in UNCHANGED:
+                steps.append((step.op.value, step.urn.rsplit("::", 1)[-1]))
+        if event.summary_event is not None:
+            changes = event.summary_event.resource_changes
+            self.counts = {
+                name: count
+                for name, count in sorted((str(getattr(op, "value", op)), n) for op, n in changes.items())
+                if name not in UNCHANGED
+            }
 
 
 def kill_engine() -> None:
