@@ -323,7 +323,7 @@ def _machine_price(machine: InstanceType, args: ServingStackArgs) -> _Priced | N
 @cache
 def _cheapest(cloud: str, name: str) -> catalog.Price | None:
     rows = catalog.prices(cloud, name)
-    return min(rows, key=lambda row: (row.usd_per_hour, row.region), default=None)
+    return min(rows, key=lambda row: (row.usd_per_hour, row.estimate, row.region), default=None)
 
 
 def _of_machine(machine: InstanceType, priced: _Priced, can: Capabilities) -> Offer:

@@ -167,19 +167,23 @@ def front_door(demand: Demand, chosen: Solution, scaled: Scaling, limits: Timeou
     if demand.can.door is None:
         return None
     bears, fleet, secret = chosen.fit.bears, chosen.fleet, demand.args.api_key_secret
-    waiting = fleet.high * bears.rate * limits.queue_s
-    held = bears.rate * fleet.hold_s if fleet.hold_s is not None else 0.0
+    # One beside each replica serves that one, and what is held while none is up never reaches it.
+    beside = demand.can.timeout_kind == "sidecar"
+    served, hold_s = (1, None) if beside else (fleet.high, fleet.hold_s)
+    waiting = served * bears.rate * limits.queue_s
+    held = bears.rate * hold_s if hold_s is not None else 0.0
     # The engine's own queue is what scaling sees first, so it must be able to reach the threshold.
     places = chosen.fit.replica.places
-    concurrent = places + max(int(scaled.threshold), math.ceil(places * 0.1))
+    seen = int(scaled.threshold) if demand.can.scales_on == "waiting" else 0
+    concurrent = places + max(seen, math.ceil(places * 0.1))
     queue = max(MIN_QUEUE, math.ceil(max(waiting, held)))
     queue = queue if demand.batcher is None else min(queue, LARGEST_QUEUE)
     size = door_size(
         proxies=demand.can.door.replicas,
-        replicas=fleet.high + fleet.surge,
+        replicas=1 if beside else fleet.high + fleet.surge,
         max_concurrent=concurrent,
         max_queue=queue,
-        kept=Kept(limits.drain_s, limits.request_s, fleet.hold_s),
+        kept=Kept(limits.drain_s, limits.request_s, hold_s),
     )
     return FrontDoor(
         image=demand.can.door.image,
