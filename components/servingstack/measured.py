@@ -78,6 +78,9 @@ class MeasuredRow(BaseModel):
     """Time per output token after the first. Default: none."""
     latency_ms: Spread | None = None
     """Whole requests. Default: none."""
+    batch_ms: Number | None = Field(default=None, gt=0, le=1e12)
+    """Mean time of the batch that a request was in, without any wait: what Triton's model took. Default: not
+    said."""
     requests: Whole | None = Field(default=None, ge=1, le=10**12)
     """Requests that were counted. Default: not said."""
     failed: Whole = Field(default=0, ge=0, le=10**12)

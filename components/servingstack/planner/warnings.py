@@ -274,7 +274,9 @@ def _overridden(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
 
 def _measured(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
     found = chosen.fit.layout
-    why_not = measurement.refusal(demand, found.offer.gpu.id, found.gpus, found.served.precision)
-    if demand.args.measured is not None and demand.batcher is not None:
-        why_not = "the engine batches whole requests, for which model.batch_times is read"
+    gpu = found.offer.gpu.id
+    if demand.batcher is None:
+        why_not = measurement.refusal(demand, gpu, found.gpus, found.served.precision)
+    else:
+        why_not = measurement.batches_refusal(demand, gpu)
     return measurement.warnings_of(chosen.fit.replica, why_not)
