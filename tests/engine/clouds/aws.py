@@ -20,6 +20,7 @@ SETTINGS = {"account": ACCOUNT, "region": REGION}
 MODEL = "aws:sagemaker/model:Model"
 ENDPOINT_CONFIG = "aws:sagemaker/endpointConfiguration:EndpointConfiguration"
 ENDPOINT = "aws:sagemaker/endpoint:Endpoint"
+NATIVE_ENDPOINT = "aws-native:sagemaker:Endpoint"
 SCALING_TARGET = "aws:appautoscaling/target:Target"
 SCALING_POLICY = "aws:appautoscaling/policy:Policy"
 ROLE = "aws:iam/role:Role"
@@ -32,6 +33,7 @@ LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
 
 _SOURCE = "terraform-provider-aws internal/service/"
 _ARN = "arn:aws:{service}:{{region}}:{{account}}:{rest}"
+_CONFIG_HOLDS = "SageMaker API DeleteEndpointConfig: 'You must not delete an EndpointConfig in use by an endpoint that is live'"
 _ROLE_HOLDS = (
     "IAM API DeleteRole: 'you must delete the items attached to the role manually, or the deletion fails'; "
     "role.go does so only with force_detach_policies"
@@ -101,14 +103,30 @@ KINDS: dict[str, Kind] = {
         outputs={"arn": _arn("sagemaker", "endpoint/{name}"), "tagsAll": "{tags}", "region": "{region}"},
         auto_name=True,
         references=(
-            Reference(
-                "endpointConfigName",
-                ENDPOINT_CONFIG,
-                by="name",
-                holds="SageMaker API UpdateEndpoint: 'You must not delete an EndpointConfig in use by an "
-                "endpoint that is live'",
-            ),
-            Reference("deploymentConfig.autoRollbackConfiguration.alarms.alarmName", ALARM, by="alarmName"),
+            Reference("endpointConfigName", ENDPOINT_CONFIG, by="name", holds=_CONFIG_HOLDS),
+            Reference("deploymentConfig.autoRollbackConfiguration.alarms.alarmName", ALARM, by="name"),
+        ),
+    ),
+    NATIVE_ENDPOINT: Kind(
+        source="docs.aws.amazon.com AWSCloudFormation aws-resource-sagemaker-endpoint: EndpointName alone "
+        "'Update requires: Replacement'",
+        replaces=("endpointName",),
+        updates=(
+            "deploymentConfig",
+            "endpointConfigName",
+            "excludeRetainedVariantProperties",
+            "retainAllVariantProperties",
+            "retainDeploymentConfig",
+            "tags",
+        ),
+        id=_arn("sagemaker", "endpoint/{endpointName}"),
+        outputs={"endpointArn": "{id}"},
+        name="endpointName",
+        auto_name=True,
+        unique=("endpointName",),
+        references=(
+            Reference("endpointConfigName", ENDPOINT_CONFIG, by="name", holds=_CONFIG_HOLDS),
+            Reference("deploymentConfig.autoRollbackConfiguration.alarms.alarmName", ALARM, by="name"),
         ),
     ),
     SCALING_TARGET: Kind(
@@ -126,7 +144,14 @@ KINDS: dict[str, Kind] = {
         },
         name=None,
         unique=("resourceId", "scalableDimension", "serviceNamespace"),
-        references=(Reference("resourceId", ENDPOINT, by="name", within=r"endpoint/([^/]+)/variant/.+"),),
+        references=(
+            Reference(
+                "resourceId",
+                f"{ENDPOINT}|{NATIVE_ENDPOINT}",
+                by="name|endpointName",
+                within=r"endpoint/([^/]+)/variant/.+",
+            ),
+        ),
     ),
     SCALING_POLICY: Kind(
         source=_SOURCE + "appautoscaling/policy.go",
@@ -509,14 +534,13 @@ KINDS |= {
         replaces=("expectedBucketOwner",),
         keeps=("transitionDefaultMinimumObjectSize",),
     ),
-    "aws:s3/bucketObjectv2:BucketObjectv2": Kind(
-        source=_SOURCE + "s3/object.go: bucket and key are ForceNew",
+    "aws:s3/bucketObject:BucketObject": Kind(
+        source=_SOURCE + "s3/bucket_object.go: bucket and key are ForceNew",
         replaces=("bucket", "key", "region"),
         updates=(
             "acl",
             "bucketKeyEnabled",
             "cacheControl",
-            "checksumAlgorithm",
             "content",
             "contentBase64",
             "contentDisposition",
@@ -530,7 +554,6 @@ KINDS |= {
             "objectLockLegalHoldStatus",
             "objectLockMode",
             "objectLockRetainUntilDate",
-            "overrideProvider",
             "serverSideEncryption",
             "source",
             "sourceHash",

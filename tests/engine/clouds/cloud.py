@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.engine.clouds.tables import Kind, Table
+from tests.engine.clouds.tables import Kind, Reference, Table, names_of
 
 Json = Any
 Verb = str
@@ -269,7 +269,7 @@ class Cloud:
     def _refuse_missing(self, token: str, inputs: Mapping[str, Json]) -> None:
         for reference in self.kind(token).references:
             for value in named_values(inputs, reference.path, reference.within):
-                if not any(same(other.value(reference.by), value) for other in self.things(reference.kind)):
+                if not any(_named(other, reference, value) for other in self.things()):
                     raise CloudError(
                         "NotFound",
                         f"{token}: {reference.path} names {reference.kind} {value}, which is not there",
@@ -278,10 +278,10 @@ class Cloud:
     def _refuse_in_use(self, thing: Thing) -> None:
         for other in self.things():
             for reference in self.kind(other.token).references:
-                if not reference.holds or reference.kind != thing.token:
+                if not reference.holds:
                     continue
                 for value in named_values(other.inputs, reference.path, reference.within):
-                    if same(thing.value(reference.by), value):
+                    if _named(thing, reference, value):
                         raise CloudError("InUse", f"{thing.id} is used by {other.id} ({reference.holds})")
 
     def _refuse_immutable(self, thing: Thing, inputs: Mapping[str, Json]) -> None:
@@ -377,8 +377,12 @@ def named_values(inputs: Mapping[str, Json], path: str, within: str) -> list[str
     return found
 
 
-def same(have: Json, asked: str) -> bool:
-    return isinstance(have, str) and have.lower() == asked.lower()
+def _named(thing: Thing, reference: Reference, value: str) -> bool:
+    """Whether a reference's value is this object's; the case of Azure's ids is no difference."""
+    if thing.token not in names_of(reference.kind):
+        return False
+    have = [thing.value(name) for name in names_of(reference.by)]
+    return any(isinstance(each, str) and each.lower() == value.lower() for each in have)
 
 
 def changed_paths(old: Json, new: Json, keeps: tuple[str, ...], path: str = "") -> list[str]:

@@ -43,9 +43,9 @@ class Reference:
     path: str
     """The input, by the rules above; an absent or empty one is no reference."""
     kind: str
-    """Token of the object it names."""
+    """Token of the object it names; several, with `|` between them, where it may be any of them."""
     by: str = "id"
-    """That object's id or property that the value equals."""
+    """That object's id or property that the value equals; with `|` as in `kind`, whichever it has."""
     within: str = r"(.+)"
     """A pattern whose only group is the value inside a longer text; what does not match is no reference."""
     holds: str = ""
@@ -88,3 +88,8 @@ class Kind:
 
 
 Table = Mapping[str, Kind]
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """The names in a text that may hold several."""
+    return tuple(text.split("|"))
