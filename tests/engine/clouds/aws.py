@@ -33,7 +33,10 @@ LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
 
 _SOURCE = "terraform-provider-aws internal/service/"
 _ARN = "arn:aws:{service}:{{region}}:{{account}}:{rest}"
-_CONFIG_HOLDS = "SageMaker API DeleteEndpointConfig: 'You must not delete an EndpointConfig in use by an endpoint that is live'"
+_CONFIG_HOLDS = (
+    "SageMaker API DeleteEndpointConfig: 'You must not delete an EndpointConfig in use by an endpoint that "
+    "is live'"
+)
 _ROLE_HOLDS = (
     "IAM API DeleteRole: 'you must delete the items attached to the role manually, or the deletion fails'; "
     "role.go does so only with force_detach_policies"
