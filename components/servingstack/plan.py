@@ -251,7 +251,9 @@ class Scaling(BaseModel):
     metric: str
     """Signal id, always queue depth or the nearest that the option has."""
     threshold: float
-    """Waiting requests per replica."""
+    """Requests per replica at which another is added."""
+    counts: Literal["waiting", "in_flight"] = "waiting"
+    """Which requests the threshold counts: those that wait, or all that are in flight."""
     threshold_arithmetic: str
     fallback_replicas: int
     """Kept when the metric cannot be read."""

@@ -54,6 +54,7 @@ def scaling(demand: Demand, chosen: Solution, limits: Timeouts) -> Scaling:
         placeholder_pods=fleet.placeholders,
         metric=demand.can.queue_metric,
         threshold=float(threshold),
+        counts=demand.can.scales_on,
         threshold_arithmetic=arithmetic,
         fallback_replicas=max(fleet.low, fleet.peak),
         scale_out_window_s=0,
