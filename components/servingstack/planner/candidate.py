@@ -121,7 +121,8 @@ def _split(demand: Demand, offer: Offer, split: tuple[int, int], served: Served)
         return lost
     weights = share.weights
     disk = 0 if weights_on_volume(demand) else demand.stored_bytes
-    room = host(demand.args.hardware, Ranks(tp * pp, weights, demand.engine.load_format, disk))
+    ranks, in_memory = Ranks(tp * pp, weights, demand.engine.load_format, disk), demand.can.files_in_memory
+    room = host(demand.args.hardware, ranks, files_in_memory=in_memory)
     if isinstance(room, Violation):
         return Loss("host", str(room), room.path)
     lost = _host_loss(offer, tp * pp, room)
@@ -152,7 +153,9 @@ def _copies(demand: Demand, offer: Offer, gpus: int, served: Served) -> Layout |
         return Loss("memory", refusal, "hardware.accelerators", full / foot.usable)
     on_volume = demand.weights_directory is not None
     disk = 0 if on_volume else demand.stored_bytes + batcher.other_bytes
-    room = host_of_batches(demand.args.hardware, batcher.processes, weights, (batcher.shared_memory, disk))
+    needs, in_memory = (batcher.shared_memory, disk), demand.can.files_in_memory
+    hardware, processes = demand.args.hardware, batcher.processes
+    room = host_of_batches(hardware, processes, weights, needs, files_in_memory=in_memory)
     if isinstance(room, Violation):
         return Loss("host", str(room), room.path)
     lost = _host_loss(offer, gpus, room)
