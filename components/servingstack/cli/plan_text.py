@@ -18,7 +18,11 @@ from servingstack.plan import Architecture, Batching, Cost, Estimate, Expected, 
 from servingstack.units import format_size
 
 BAR = 48
-_COUNTED = {"waiting": "waiting requests", "in_flight": "requests in flight"}
+_COUNTED = {
+    "waiting": "waiting requests",
+    "in_flight": "requests in flight",
+    "per_second": "requests per second",
+}
 
 
 def console() -> Console:
