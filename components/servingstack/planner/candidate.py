@@ -222,7 +222,8 @@ def _host_loss(offer: Offer, gpus: int, room: Host) -> Loss | None:
 
 def cache_on_volume(demand: Demand) -> bool:
     """Whether what the engine writes, compiled kernels among it, outlives a pod."""
-    return demand.can.on_kubernetes and demand.args.target.kubernetes.weights_storage_class is not None
+    can, cluster = demand.can, demand.args.target.kubernetes
+    return can.keeps_cache or (can.on_kubernetes and cluster.weights_storage_class is not None)
 
 
 def weights_on_volume(demand: Demand) -> bool:

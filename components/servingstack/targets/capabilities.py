@@ -98,3 +98,5 @@ class Capabilities:
     """Whether what a container writes, a download of weights among it, counts in its memory."""
     drivers: Mapping[str, int] = field(default_factory=dict[str, int])
     """Branch of the machines' NVIDIA driver by GPU id, where the service fixes it."""
+    keeps_cache: bool = False
+    """Whether what an engine downloads and compiles outlives a replica, on a volume that the option makes."""
