@@ -9,12 +9,14 @@ import pytest
 from tests.engines.triton_documents import document, model
 
 from servingstack.args import ServingStackArgs
+from servingstack.engines import sglang
 from servingstack.engines.registry import ENGINES, kind_of
 from servingstack.errors import InvalidInput
 from servingstack.plan import ServingPlan
 from servingstack.planner import plan
 from servingstack.targets import all_capabilities
 from servingstack.targets.kubernetes.manifests import manifests
+from servingstack.targets.kubernetes.workload import pre_stop_s
 
 IMAGE = "registry.example.com/serve:0.12.0-gpu@sha256:" + "a" * 64
 DIGITS = {"name": "X", "data_type": "TYPE_FP32", "dims": [4]}
@@ -71,6 +73,19 @@ def test_ports_meet_from_the_flag_to_the_monitor(kind: str) -> None:
     assert service[scraped] == (found.container.port if metrics is None else metrics)
     let_in = {row["port"] for rule in bodies["network-engine"]["spec"]["ingress"] for row in rule["ports"]}
     assert let_in == open_ports
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_stopping_replica_is_not_killed_before_drain_and_stop_are_over(kind: str) -> None:
+    """The kubelet counts the wait before SIGTERM into the grace period."""
+    found = _planned(kind, "kubernetes")
+    left = found.timeouts.grace_s - pre_stop_s(found)
+    assert left >= found.timeouts.drain_s + ENGINES[kind].stop_s
+    assert pre_stop_s(found) >= 15, "the Service's endpoints are told first"
+
+
+def test_sglang_says_how_long_its_schedulers_may_take_to_end() -> None:
+    assert ENGINES["sglang"].stop_s == sglang.STOP_S > 0
 
 
 @pytest.mark.parametrize("kind", ENGINES)

@@ -72,6 +72,8 @@ class Engine:
     warnings: Callable[[ServingStackArgs], tuple[PlanWarning, ...]] = lambda _: ()
     unfit: Callable[[ServingStackArgs, Architecture], list[Violation]] = lambda _, __: []
     """What is wrong once the hardware is known."""
+    stop_s: int = 0
+    """What stopping takes beside the drain, where that is known; the plan leaves at least 15 s."""
 
 
 def tuning(args: ServingStackArgs) -> Tuning:
@@ -106,6 +108,7 @@ ENGINES: dict[str, Engine] = {
             image=lambda args: sglang.settings_of(args).released(),
             tables=lambda _: sglang_signals,
             limits=sglang_limits.LIMITS,
+            stop_s=sglang.STOP_S,
         ),
         Engine(
             kind="triton",
