@@ -30,13 +30,60 @@ ASKED: dict[str, dict[str, Any]] = {
         "engine": {"kind": "torchserve", "image": IMAGE, "archive": "digits.mar", "warm_up": {"data": [0]}},
     },
 }
-PAIRS = [(kind, can.option) for kind in ENGINES for can in all_capabilities()]
+CAN = {can.option: can for can in all_capabilities()}
+REFUSED = {(kind, "sagemaker") for kind in ("sglang", "triton", "torchserve")}
+"""AWS builds no image of them that takes its variables for flags."""
+PAIRS = [(kind, option) for kind in ENGINES for option in CAN if (kind, option) not in REFUSED]
+SETTINGS: dict[str, dict[str, Any]] = {
+    # Cloud Run pulls from few registries by itself.
+    "cloud-run": {"cloud_run": {"image_repository": "europe-docker.pkg.dev/project/mirror"}},
+    "container-apps": {"container_apps": {"subnet": True, "storage_account": "models"}},
+}
+SMALL = {"id": "Qwen/Qwen2.5-1.5B-Instruct"}
+"""Fits the disk that a replica of any service has."""
+
+
+def _asked(kind: str, option: str) -> dict[str, Any]:
+    """With whole-request engines' models where the option brings them from."""
+    asked = {"name": "served", **ASKED[kind], "target": {"option": option}}
+    if option == "kubernetes":
+        return asked | {"hardware": {"accelerators": ["l4"]}}
+    asked.pop("hardware", None)
+    if ENGINES[kind].batcher is None:
+        asked["model"] = SMALL
+    else:
+        scheme = next(iter(CAN[option].directories))
+        asked["model"] = {**asked["model"], "source": f"{scheme}://models/archives"}
+        asked["target"] = {"option": option, **SETTINGS.get(option, {})}
+    return asked
 
 
 def _planned(kind: str, option: str) -> ServingPlan:
-    return plan(
-        {"name": "served", "hardware": {"accelerators": ["l4"]}, **ASKED[kind], "target": {"option": option}}
-    )
+    return plan(_asked(kind, option))
+
+
+@pytest.mark.parametrize(("kind", "option"), REFUSED)
+def test_an_engine_without_an_image_for_a_service_is_refused_with_what_serves(kind: str, option: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        _planned(kind, option)
+    found = next(each for each in caught.value.violations if each.path == "engine.kind")
+    assert "vllm" in found.allowed
+    assert "kubernetes" in found.fix
+
+
+@pytest.mark.parametrize(("kind", "option"), [pair for pair in PAIRS if pair[1] != "kubernetes"])
+def test_a_volume_that_an_option_cannot_mount_is_refused_with_the_options_that_can(
+    kind: str, option: str
+) -> None:
+    asked = _asked(kind, option)
+    asked["model"] = {**asked["model"], "source": "pvc://models/archives"}
+    asked["target"].pop("container_apps", None)  # whose account goes with a share
+    with pytest.raises(InvalidInput) as caught:
+        plan(asked)
+    found = next(each for each in caught.value.violations if each.path == "model.source")
+    assert "kubernetes" in found.fix
+    for scheme in CAN[option].directories:
+        assert f"{scheme}://" in found.allowed
 
 
 @pytest.mark.parametrize(("kind", "option"), PAIRS)
@@ -44,11 +91,15 @@ def test_an_engine_runs_on_every_option_whose_tasks_it_serves(kind: str, option:
     found = _planned(kind, option)
     assert found.architecture.engine == kind
     assert found.architecture.task in ENGINES[kind].tasks
-    assert "@sha256:" in found.container.image
+    # A vendor's tags never move, and their digests differ by region.
+    assert CAN[option].image_family != "upstream" or "@sha256:" in found.container.image
     assert found.container.warm_up.requests > 0
     assert found.container.health_path in found.container.public_paths
     assert found.batching.kind == ("continuous" if ENGINES[kind].batcher is None else "dynamic")
-    assert {signal.id for signal in found.monitoring.signals} >= {"queue_depth", "error_rate", "gpu_memory"}
+    watched = {signal.id for signal in found.monitoring.signals}
+    missing = {each.signal for each in found.monitoring.unavailable}
+    assert watched | missing >= {"queue_depth", "error_rate", "gpu_memory"}
+    assert "error_rate" in watched
 
 
 @pytest.mark.parametrize("kind", ENGINES)

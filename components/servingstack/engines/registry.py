@@ -72,6 +72,8 @@ class Engine:
     warnings: Callable[[ServingStackArgs], tuple[PlanWarning, ...]] = lambda _: ()
     unfit: Callable[[ServingStackArgs, Architecture], list[Violation]] = lambda _, __: []
     """What is wrong once the hardware is known."""
+    reads: tuple[str, ...] = ("hf",)
+    """Sources of the model that it fetches by itself, by scheme; all others an option must bring."""
     stop_s: int = 0
     """What stopping takes beside the drain, where that is known; the plan leaves at least 15 s."""
 
@@ -117,6 +119,7 @@ ENGINES: dict[str, Engine] = {
             violations=triton.violations,
             image=lambda args: triton.engine_image(triton.settings_of(args)),
             tables=triton.tables,
+            reads=("files", *triton.STORES),
             limits=triton_release,
             batcher=triton_batcher.batcher,
             warnings=triton_batcher.warnings,
@@ -128,6 +131,7 @@ ENGINES: dict[str, Engine] = {
             violations=torchserve.violations,
             image=_torchserve_image,
             tables=lambda _: torchserve_signals,
+            reads=(),
             limits=triton_release,
             batcher=torchserve_batcher.batcher,
             warnings=torchserve.warnings,
