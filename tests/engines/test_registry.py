@@ -48,7 +48,8 @@ def _asked(kind: str, option: str) -> dict[str, Any]:
     asked = {"name": "served", **ASKED[kind], "target": {"option": option}}
     if option == "kubernetes":
         return asked | {"hardware": {"accelerators": ["l4"]}}
-    asked.pop("hardware", None)
+    # Cloud Run's L4s have a driver on which not every engine's image runs.
+    asked["hardware"] = {"accelerators": ["rtx-pro-6000"]} if option == "cloud-run" else {}
     if ENGINES[kind].batcher is None:
         asked["model"] = SMALL
     else:
