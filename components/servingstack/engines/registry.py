@@ -26,6 +26,7 @@ from servingstack.engines import (
     vllm_signals,
 )
 from servingstack.engines.batcher import Batcher
+from servingstack.engines.limits import Driver
 from servingstack.engines.sglang import SglangSettings
 from servingstack.engines.signal import EngineTables
 from servingstack.engines.torchserve import TorchServeSettings
@@ -72,6 +73,8 @@ class Engine:
     warnings: Callable[[ServingStackArgs], tuple[PlanWarning, ...]] = lambda _: ()
     unfit: Callable[[ServingStackArgs, Architecture], list[Violation]] = lambda _, __: []
     """What is wrong once the hardware is known."""
+    driver: Callable[[ServingStackArgs], Driver | None] = lambda _: None
+    """What the image asks of a driver; None where it was not looked up, as of an own image."""
     reads: tuple[str, ...] = ("hf",)
     """Sources of the model that it fetches by itself, by scheme; all others an option must bring."""
     stop_s: int = 0
@@ -101,6 +104,7 @@ ENGINES: dict[str, Engine] = {
             image=lambda args: vllm.settings_of(args).released(),
             tables=lambda _: vllm_signals,
             limits=vllm_limits.LIMITS,
+            driver=lambda args: vllm_limits.DRIVER if vllm.settings_of(args).image is None else None,
         ),
         Engine(
             kind="sglang",
@@ -110,6 +114,7 @@ ENGINES: dict[str, Engine] = {
             image=lambda args: sglang.settings_of(args).released(),
             tables=lambda _: sglang_signals,
             limits=sglang_limits.LIMITS,
+            driver=lambda args: sglang_limits.DRIVER if sglang.settings_of(args).image is None else None,
             stop_s=sglang.STOP_S,
         ),
         Engine(
@@ -121,6 +126,7 @@ ENGINES: dict[str, Engine] = {
             tables=triton.tables,
             reads=("files", *triton.STORES),
             limits=triton_release,
+            driver=lambda args: triton_release.DRIVER if triton.settings_of(args).image is None else None,
             batcher=triton_batcher.batcher,
             warnings=triton_batcher.warnings,
         ),
