@@ -71,8 +71,6 @@ class Engine:
     batcher: Callable[[ServingStackArgs], Batcher] | None = None
     """None for an engine that batches token by token."""
     warnings: Callable[[ServingStackArgs], tuple[PlanWarning, ...]] = lambda _: ()
-    unfit: Callable[[ServingStackArgs, Architecture], list[Violation]] = lambda _, __: []
-    """What is wrong once the hardware is known."""
     driver: Callable[[ServingStackArgs], Driver | None] = lambda _: None
     """What the image asks of a driver; None where it was not looked up, as of an own image."""
     reads: tuple[str, ...] = ("hf",)
@@ -141,7 +139,6 @@ ENGINES: dict[str, Engine] = {
             limits=triton_release,
             batcher=torchserve_batcher.batcher,
             warnings=torchserve.warnings,
-            unfit=torchserve.fit_violations,
         ),
     )
 }
