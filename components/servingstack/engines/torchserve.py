@@ -164,7 +164,7 @@ def violations(args: ServingStackArgs) -> list[Violation]:
         return []
     found: list[Violation] = []
     if "://" not in args.model.source:
-        fix = f"Put {settings.archive} on a volume and name it, on Kubernetes pvc://<claim>/<directory>."
+        fix = f"Put {settings.archive} on a volume and name it, as pvc://<claim>/<directory>."
         found.append(Violation("model.source", args.model.source, "a volume with the store of archives", fix))
     if args.model.task not in TASKS:
         fix = "Say what the model does, or use engine.kind: vllm for one that generates."
