@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from servingstack.targets.gcp.cloud_run.settings import CloudRunArgs
     from servingstack.targets.kubernetes.existing import KubernetesExisting
     from servingstack.targets.kubernetes.resources import KubernetesServing
+    from servingstack.targets.modal.existing import ModalExisting
+    from servingstack.targets.modal.resources import ModalApp
+    from servingstack.targets.modal.settings import ModalArgs
 
 _MODULES = {
     "AlertArgs": "args",
@@ -62,6 +65,9 @@ _MODULES = {
     "KubernetesArgs": "args",
     "KubernetesExisting": "targets.kubernetes.existing",
     "KubernetesServing": "targets.kubernetes.resources",
+    "ModalApp": "targets.modal.resources",
+    "ModalArgs": "targets.modal.settings",
+    "ModalExisting": "targets.modal.existing",
     "ModelArgs": "args",
     "Nearest": "errors",
     "NodeArgs": "args",
@@ -114,6 +120,9 @@ __all__ = [
     "KubernetesArgs",
     "KubernetesExisting",
     "KubernetesServing",
+    "ModalApp",
+    "ModalArgs",
+    "ModalExisting",
     "ModelArgs",
     "Nearest",
     "NodeArgs",
