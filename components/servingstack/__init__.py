@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from servingstack.engines.triton_settings import TritonSettings
     from servingstack.engines.vllm import VllmSettings
     from servingstack.errors import Infeasible, InvalidInput, Nearest, Violation
+    from servingstack.measured import MeasuredTable
     from servingstack.plan import ServingPlan
     from servingstack.targets.aws.sagemaker.existing import SageMakerExisting
     from servingstack.targets.aws.sagemaker.resources import SageMakerEndpoint
@@ -68,6 +69,7 @@ _MODULES = {
     "ModalApp": "targets.modal.resources",
     "ModalArgs": "targets.modal.settings",
     "ModalExisting": "targets.modal.existing",
+    "MeasuredTable": "measured",
     "ModelArgs": "args",
     "Nearest": "errors",
     "NodeArgs": "args",
@@ -123,6 +125,7 @@ __all__ = [
     "ModalApp",
     "ModalArgs",
     "ModalExisting",
+    "MeasuredTable",
     "ModelArgs",
     "Nearest",
     "NodeArgs",

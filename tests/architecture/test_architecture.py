@@ -201,6 +201,12 @@ def test_what_is_public_is_sorted_complete_and_there() -> None:
         _ = servingstack.nothing  # pyright: ignore
 
 
+def test_each_engines_settings_and_a_benchmarks_table_are_public() -> None:
+    """Their modules load when a program names them, so nothing else would find one that is missing."""
+    needed = {*(f"{engine.capitalize()}Settings" for engine in ("vllm", "sglang", "triton")), "MeasuredTable"}
+    assert needed | {"TorchServeSettings", "ServingStackArgs"} <= set(servingstack.__all__)
+
+
 def _order(name: str) -> tuple[int, str]:
     """As ruff sorts `__all__` (RUF022): constants, classes, the rest."""
     return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
