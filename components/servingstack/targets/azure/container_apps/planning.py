@@ -179,6 +179,7 @@ def _section(
     machine = catalog.instance_type("azure", profile)
     if machine is None:
         raise ValueError(f"no workload profile is called {profile}")
+    door_gib = max(known.DOOR_GIB, math.ceil(2 * door.memory_bytes / catalog.GIB) / 2)
     alerted = bool(draft.monitoring.alerts)
     share = _share(draft.container, args)
     return ContainerAppsSection(
@@ -198,9 +199,9 @@ def _section(
         key_vault=settings.key_vault,
         secrets=_secrets(draft.container, door),
         engine_cores=machine.vcpus - known.DOOR_CORES,
-        engine_gib=machine.memory_gib - known.DOOR_GIB,
+        engine_gib=machine.memory_gib - door_gib,
         door_cores=known.DOOR_CORES,
-        door_gib=known.DOOR_GIB,
+        door_gib=door_gib,
         concurrent_requests=int(scaling.threshold) if scaling.autoscaled else None,
         cool_down_s=scaling.scale_to_zero_after_s,
         ready_port=READY_PORT,
