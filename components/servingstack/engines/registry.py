@@ -32,7 +32,7 @@ from servingstack.engines.signal import EngineTables
 from servingstack.engines.torchserve import TorchServeSettings
 from servingstack.engines.vllm import VllmSettings
 from servingstack.errors import Violation
-from servingstack.plan import Architecture, Batching, Container, PlanWarning, Timeouts
+from servingstack.plan import Architecture, Batching, Container, Flag, PlanWarning, Timeouts
 
 if TYPE_CHECKING:
     from servingstack.args import ServingStackArgs
@@ -71,6 +71,8 @@ class Engine:
     batcher: Callable[[ServingStackArgs], Batcher] | None = None
     """None for an engine that batches token by token."""
     warnings: Callable[[ServingStackArgs], tuple[PlanWarning, ...]] = lambda _: ()
+    whole_files: tuple[Flag, ...] = ()
+    """What has weights read file by file, where small reads are slow; none where nothing does."""
     driver: Callable[[ServingStackArgs], Driver | None] = lambda _: None
     """What the image asks of a driver; None where it was not looked up, as of an own image."""
     reads: tuple[str, ...] = ("hf",)
@@ -102,6 +104,7 @@ ENGINES: dict[str, Engine] = {
             image=lambda args: vllm.settings_of(args).released(),
             tables=lambda _: vllm_signals,
             limits=vllm_limits.LIMITS,
+            whole_files=vllm_limits.WHOLE_FILES,
             driver=lambda args: vllm_limits.DRIVER if vllm.settings_of(args).image is None else None,
         ),
         Engine(
@@ -112,6 +115,7 @@ ENGINES: dict[str, Engine] = {
             image=lambda args: sglang.settings_of(args).released(),
             tables=lambda _: sglang_signals,
             limits=sglang_limits.LIMITS,
+            whole_files=sglang_limits.WHOLE_FILES,
             driver=lambda args: sglang_limits.DRIVER if sglang.settings_of(args).image is None else None,
             stop_s=sglang.STOP_S,
         ),

@@ -16,7 +16,7 @@ from servingstack.catalog import GIB, Gpu
 from servingstack.engines.limits import dtype_refusal
 from servingstack.errors import Violation
 
-from . import driver, dynamic, measurement
+from . import driver, dynamic, measurement, reading
 from .batches import BatchReplica, BatchSpeed
 from .demand import Demand, Limit
 from .hardware import Offer
@@ -121,8 +121,8 @@ def _split(demand: Demand, offer: Offer, split: tuple[int, int], served: Served)
         return lost
     weights = share.weights
     disk = 0 if weights_on_volume(demand) else demand.stored_bytes
-    ranks, in_memory = Ranks(tp * pp, weights, demand.engine.load_format, disk), demand.can.files_in_memory
-    room = host(demand.args.hardware, ranks, files_in_memory=in_memory)
+    ranks = Ranks(tp * pp, weights, demand.engine.load_format, disk, reading.whole_files(demand))
+    room = host(demand.args.hardware, ranks, files_in_memory=demand.can.files_in_memory)
     if isinstance(room, Violation):
         return Loss("host", str(room), room.path)
     lost = _host_loss(offer, tp * pp, room)
