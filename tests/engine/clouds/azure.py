@@ -34,6 +34,13 @@ _GROUP = "/subscriptions/{subscription}/resourceGroups/{resourceGroupName}"
 _PROVIDERS = _GROUP + "/providers/"
 _PATH = "names and group of the path are ForceNew (azure-native provider/pkg/gen/params.go)"
 _LOCATION = "location is x-ms-mutability create, read"
+_IN_GROUP = Reference("resourceGroupName", RESOURCE_GROUP, by="resourceGroupName")
+_HOLDS = (
+    "Container Apps API ManagedEnvironments_Delete: 'Delete a Managed Environment if it does not have any "
+    "container apps.'"
+)
+_IDENTITIES = "identity.userAssignedIdentities"
+_FQDN = "configuration.ingress.fqdn"
 _TYPED = {"azureApiVersion": "test"}
 
 
@@ -86,6 +93,7 @@ KINDS: dict[str, Kind] = {
             "workloadProfiles",
         ),
         keeps=("infrastructureResourceGroup", "location", "publicNetworkAccess"),
+        keyed=(_IDENTITIES,),
         id=_PROVIDERS + "Microsoft.App/managedEnvironments/{environmentName}",
         outputs=_outputs(
             "Microsoft.App/managedEnvironments",
@@ -99,6 +107,7 @@ KINDS: dict[str, Kind] = {
         auto_name=True,
         unique=("environmentName", "resourceGroupName"),
         references=(
+            _IN_GROUP,
             Reference(
                 "appLogsConfiguration.logAnalyticsConfiguration.customerId", WORKSPACE, by="customerId"
             ),
@@ -126,6 +135,7 @@ KINDS: dict[str, Kind] = {
             "workloadProfileName",
         ),
         keeps=("location", "managedEnvironmentId", "environmentId", "workloadProfileName"),
+        keyed=(_IDENTITIES,),
         id=_PROVIDERS + "Microsoft.App/containerApps/{containerAppName}",
         outputs=_outputs(
             "Microsoft.App/containerApps",
@@ -134,6 +144,7 @@ KINDS: dict[str, Kind] = {
             latestReadyRevisionName="{containerAppName}--{hash}",
             latestRevisionFqdn="{containerAppName}--{hash}.internal.test.azurecontainerapps.io",
             customDomainVerificationId="{hash}",
+            **{_FQDN: "{containerAppName}.happy-{hash}.{location}.azurecontainerapps.io"},
             outboundIpAddresses=[],
             provisioningState="Succeeded",
             runningStatus="Running",
@@ -141,14 +152,10 @@ KINDS: dict[str, Kind] = {
         name="containerAppName",
         auto_name=True,
         unique=("containerAppName", "resourceGroupName"),
-        references=tuple(
-            Reference(
-                name,
-                ENVIRONMENT,
-                holds="Container Apps API ManagedEnvironments_Delete: 'Delete a Managed Environment if it "
-                "does not have any container apps.'",
-            )
-            for name in ("environmentId", "managedEnvironmentId")
+        references=(
+            _IN_GROUP,
+            Reference("environmentId", ENVIRONMENT, holds=_HOLDS),
+            Reference("managedEnvironmentId", ENVIRONMENT, holds=_HOLDS),
         ),
     ),
     IDENTITY: Kind(
@@ -167,6 +174,7 @@ KINDS: dict[str, Kind] = {
         name="resourceName",
         auto_name=True,
         unique=("resourceName", "resourceGroupName"),
+        references=(_IN_GROUP,),
     ),
     ROLE_ASSIGNMENT: Kind(
         source="azure-native provider/pkg/gen/replacement.go: RoleAssignment principalId, scope; " + _PATH,
@@ -208,6 +216,7 @@ KINDS: dict[str, Kind] = {
         name="workspaceName",
         auto_name=True,
         unique=("workspaceName", "resourceGroupName"),
+        references=(_IN_GROUP,),
     ),
 }
 
@@ -223,6 +232,7 @@ def _monitor(type_: str, name: str, updates: tuple[str, ...], **more: Any) -> Ki
         name=name,
         auto_name=True,
         unique=(name, "resourceGroupName"),
+        references=(_IN_GROUP, *more.pop("references", ())),
         **more,
     )
 
@@ -347,6 +357,7 @@ KINDS |= {
         name="resourceName",
         auto_name=True,
         unique=("resourceName", "resourceGroupName"),
+        references=(_IN_GROUP,),
     ),
     "azure-native:portal:Dashboard": Kind(
         source=f"azure-rest-api-specs specification/portal portal.json: {_LOCATION}; {_PATH}",
@@ -358,6 +369,7 @@ KINDS |= {
         name="dashboardName",
         auto_name=True,
         unique=("dashboardName", "resourceGroupName"),
+        references=(_IN_GROUP,),
     ),
     "azure-native:app:ManagedEnvironmentsStorage": Kind(
         source="azure-rest-api-specs specification/app ManagedEnvironmentsStorages.json; " + _PATH,
@@ -368,7 +380,7 @@ KINDS |= {
         name="storageName",
         auto_name=True,
         unique=("environmentName", "resourceGroupName", "storageName"),
-        references=(Reference("environmentName", ENVIRONMENT, by="environmentName"),),
+        references=(_IN_GROUP, Reference("environmentName", ENVIRONMENT, by="environmentName")),
     ),
 }
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.engine.clouds import aws, gcp
+from tests.engine.clouds import aws, azure, gcp
 from tests.engine.clouds.cloud import Cloud
 
 Json = Any
@@ -59,6 +59,8 @@ class Case:
     text."""
     config: Mapping[str, str]
     """Configuration of the provider."""
+    scaled: Mapping[str, Json]
+    """What an autoscaler makes of the object's live state; empty where no state of it holds a count."""
     hit: str
     """Token of what fails to be made in the tests of faults."""
     drifts: tuple[str, str, Json]
@@ -72,6 +74,8 @@ def merged(base: Json, change: Json) -> Json:
     return {**base, **{key: merged(base.get(key), value) for key, value in change.items()}}
 
 
+WITHOUT_A_CASE = {"kubernetes", "modal", "replicate"}
+"""Options whose resources a cloud's account does not hold; their own tests run the engine."""
 CHAT: Document = {
     "name": "chat",
     "model": {"id": "Qwen/Qwen2.5-7B-Instruct", "max_model_len": 8192},
@@ -93,7 +97,49 @@ def _amazon(cloud: Cloud) -> tuple[Mapping[str, Json], str]:
     return {"kms_key_arn": Secret(key)}, key
 
 
+def _microsoft(cloud: Cloud) -> tuple[Mapping[str, Json], str]:
+    group = {"resourceGroupName": "shared", "location": azure.REGION}
+    cloud.seed(azure.RESOURCE_GROUP, **group)
+    on_call = cloud.seed(azure.ACTION_GROUP, actionGroupName="on-call", **group).id
+    return {"action_group_id": Secret(on_call)}, on_call
+
+
 CASES: dict[str, Case] = {
+    "container-apps": Case(
+        account="azure",
+        serves=azure.APP,
+        document=merged(
+            CHAT,
+            {
+                "model": {"id": "Qwen/Qwen2.5-1.5B-Instruct"},
+                "target": {
+                    "option": "container-apps",
+                    "region": azure.REGION,
+                    "container_apps": {"own_action_group": True},
+                },
+                "hardware": {"accelerators": ["t4"]},
+            },
+        ),
+        changes=(
+            Change("another model", {"model": {"id": "Qwen/Qwen2.5-3B-Instruct"}}, updates=("app",)),
+            Change("more replicas", MORE_REPLICAS, updates=("app",)),
+            Change(
+                "another GPU", {"hardware": {"accelerators": ["a100-80gb"]}}, updates=("environment", "app")
+            ),
+        ),
+        order=(
+            ("resource-group", "environment"),
+            ("workspace", "environment-logs"),
+            ("environment", "app"),
+            ("identity", "app"),
+            ("app", "app-metrics"),
+        ),
+        existing=_microsoft,
+        config={"azure-native:subscriptionId": azure.SUBSCRIPTION},
+        scaled={},
+        hit=azure.APP,
+        drifts=(azure.APP, "tags", {"somebody": "else"}),
+    ),
     "cloud-run": Case(
         account="gcp",
         serves=gcp.SERVICE,
@@ -112,6 +158,7 @@ CASES: dict[str, Case] = {
         order=(("account", "service"), ("monitored", "dashboard")),
         existing=_google,
         config={"gcp:project": gcp.PROJECT},
+        scaled={},
         hit=gcp.SERVICE,
         drifts=(gcp.SERVICE, "ingress", "INGRESS_TRAFFIC_ALL"),
     ),
@@ -146,6 +193,7 @@ CASES: dict[str, Case] = {
         ),
         existing=_amazon,
         config={"aws:region": aws.REGION},
+        scaled={"instances": {"main": 3}},
         hit=aws.SCALING_TARGET,
         drifts=(aws.SCALING_TARGET, "maxCapacity", 40),
     ),

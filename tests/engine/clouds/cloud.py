@@ -192,8 +192,11 @@ class Cloud:
             full = with_defaults(self.kind(token), inputs)
             self._refuse_immutable(thing, full)
             self._apply_rule("update", thing, full)
-            kept = {key: value for key, value in thing.inputs.items() if key in self.kind(token).keeps}
-            thing.inputs = {**kept, **copy.deepcopy(full)}
+            stays = {key: value for key, value in thing.inputs.items() if key in self.kind(token).keeps}
+            for path in shown_within(self.kind(token)):
+                for value in _walk(thing.inputs, path.split(".")):
+                    _write(full, path, value)
+            thing.inputs = {**stays, **full}
             note(thing.id)
             return thing
 
@@ -247,6 +250,8 @@ class Cloud:
         names = {**self.settings, "uuid": str(own), "hash": own.hex[:12]}
         id_ = str(fill(kind.id, {**names, **full}))
         made = {key: fill(value, {**names, **full, "id": id_}) for key, value in kind.outputs.items()}
+        for path in shown_within(kind):
+            _write(full, path, made.pop(path))
         thing = Thing(token, id_, full, {key: value for key, value in made.items() if key not in full})
         with self._lock:
             if (token, id_) in self._things:
@@ -286,7 +291,7 @@ class Cloud:
 
     def _refuse_immutable(self, thing: Thing, inputs: Mapping[str, Json]) -> None:
         """A provider that sends an update of what the service never changes."""
-        for path in changed_paths(thing.inputs, inputs, self.kind(thing.token).keeps):
+        for path in changed_paths(thing.inputs, inputs, kept(self.kind(thing.token))):
             if any(path == row or path.startswith(row + ".") for row in self.kind(thing.token).refuses):
                 raise CloudError("UpdateNotPermitted", f"{thing.id}: {path} cannot be changed")
 
@@ -356,6 +361,23 @@ def with_defaults(kind: Kind, inputs: Mapping[str, Json]) -> dict[str, Json]:
             if isinstance(parent, dict) and parent.get(last) is None:
                 parent[last] = copy.deepcopy(value)
     return full
+
+
+def shown_within(kind: Kind) -> tuple[str, ...]:
+    """Outputs that the service writes into the inputs."""
+    return tuple(path for path in kind.outputs if "." in path)
+
+
+def kept(kind: Kind) -> tuple[str, ...]:
+    """Paths whose absence among new inputs is no change."""
+    return kind.keeps + shown_within(kind)
+
+
+def _write(inputs: dict[str, Json], path: str, value: Json) -> None:
+    *parents, last = path.split(".")
+    for parent in _walk(inputs, parents):
+        if isinstance(parent, dict):
+            parent[last] = value
 
 
 def _walk(value: Json, path: list[str]) -> Iterator[Json]:

@@ -6,7 +6,6 @@ the other tests of this run; so the variables are set for these tests and put ba
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from tests.engine.clouds.stack import CloudStack, Site
 
 from local_engine import LocalEngine
 
-LEFT_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 RULES = {"aws": sagemaker_rules.RULES}
 TABLES: dict[str, ModuleType] = {"aws": aws, "gcp": gcp, "azure": azure}
 
@@ -77,8 +75,5 @@ def account(cloud_engine: LocalEngine) -> Iterator[MakeAccount]:
             return Account(cloud, served_by, open_)
 
         yield make
-    # An engine that fails or dies leaves the inline program's loop as it stands. Python complains when it
-    # collects it, which must be here, where the tests' `LEFT_OPEN` expects it, and not in some later test.
-    gc.collect()
     missing = [row for cloud in made for row in cloud.without_row]
     assert missing == [], "without a row in tests/engine/clouds"

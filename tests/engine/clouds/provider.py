@@ -27,11 +27,15 @@ from tests.engine.clouds.cloud import (
     Thing,
     Throttled,
     changed_paths,
+    kept,
     sha,
     with_defaults,
 )
+from tests.engine.clouds.tables import Kind
 
 Json = Any
+NATIVE = ("aws-native", "azure-native")
+"""Compare the inputs of now and then; bridged providers compare inputs with what is there."""
 PACKAGES = ("aws", "aws-native", "gcp", "azure-native")
 _UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # sdk/go/common/resource/plugin/rpc.go: UnknownStringValue
 _SIGNATURE = "4dabf18193072939515e22adb298388d"  # sdk/go/common/resource/properties.go: SigKey
@@ -170,10 +174,11 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         token = _type(request)
         kind = self.cloud.kind(token)
         news = with_defaults(kind, plain(received(request.news)))
-        state = plain(received(request.olds))
+        native = token.partition(":")[0] in NATIVE
+        state = plain(received(request.old_inputs if native else request.olds))
         own = {row.split(".")[0] for row in kind.replaces + kind.updates + kind.refuses} | {*news}
         old = {key: value for key, value in state.items() if key in own}
-        paths = changed_paths(old, news, kind.keeps)
+        paths = changed_paths(old, news, kept(kind))
         found = {path: self.cloud.decide(token, path) for path in paths}
         kinds = provider_pb2.PropertyDiff
         return provider_pb2.DiffResponse(
@@ -200,7 +205,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def Update(self, request: Any, context: Any) -> Any:
         token, raw = _type(request), received(request.news)
         if request.preview:
-            state = {**received(request.olds), **with_defaults(self.cloud.kind(token), raw)}
+            kind = self.cloud.kind(token)
+            state = {**received(request.olds), **_shown(kind, with_defaults(kind, raw))}
             return provider_pb2.UpdateResponse(properties=answer(state))
         thing = self._tried(
             context,
@@ -222,7 +228,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         asked = received(request.inputs)
         now = self._state(thing, received(request.properties))
         inputs = {
-            key: _projected(value, now.get(key)) for key, value in asked.items() if now.get(key) is not None
+            key: _projected(value, thing.inputs[key])
+            for key, value in asked.items()
+            if thing.inputs.get(key) is not None
         }
         return provider_pb2.ReadResponse(id=thing.id, properties=answer(now), inputs=answer(inputs))
 
@@ -230,9 +238,9 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
     def _foreseen(self, token: str, raw: Mapping[str, Json]) -> dict[str, Json]:
         kind = self.cloud.kind(token)
-        only_known_later = {*kind.outputs, *kind.keeps} - {*raw}
+        only_known_later = {*kind.outputs, *kind.keeps} - {*raw}  # dotted ones come with what they are in
         return {
-            **with_defaults(kind, raw),
+            **_shown(kind, with_defaults(kind, raw)),
             **{name: UNKNOWN for name in only_known_later if "." not in name},
         }
 
@@ -246,7 +254,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
                 found[name] = was if plain(was) == value else Secret(value)
             else:
                 found[name] = Secret(value) if name in marked else value
-        return found
+        return _shown(self.cloud.kind(thing.token), found)
 
     def _tried(self, context: Any, call: Any) -> Any:
         for attempt in range(RETRIES + 1):
@@ -258,6 +266,27 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             except CloudError as error:
                 _abort(context, error)
         return None
+
+
+def _shown(kind: Kind, values: Mapping[str, Json]) -> dict[str, Json]:
+    """Properties as the service gives them back."""
+    found = dict(values)
+    for path in kind.keyed:
+        found = _keyed(found, path.split("."))
+    return found
+
+
+def _keyed(value: Json, path: list[str]) -> Json:
+    if isinstance(value, Secret):
+        return Secret(_keyed(value.value, path))
+    if not path:
+        if not isinstance(value, list):
+            return value
+        ids = [plain(each) for each in value]
+        return UNKNOWN if has(ids, Unknown) else {each: {"clientId": "", "principalId": ""} for each in ids}
+    if not isinstance(value, Mapping) or path[0] not in value:
+        return value
+    return {**value, path[0]: _keyed(value[path[0]], path[1:])}
 
 
 def _projected(asked: Json, now: Json) -> Json:

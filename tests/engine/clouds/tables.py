@@ -70,7 +70,10 @@ class Kind:
     """What the provider fills in where an input is left out."""
     id: str = "{name}"
     outputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What only the service knows, by name of the output."""
+    """What only the service knows, by name of the output; a dotted path is written into the input of that
+    name, where the service shows it, and is no change when it is left out."""
+    keyed: tuple[str, ...] = ()
+    """Inputs that are lists of ids, which the service gives back as objects by id."""
     secret_outputs: tuple[str, ...] = ()
     """Outputs that the provider itself marks as secret."""
     name: str | None = "name"

@@ -136,6 +136,7 @@ def test_google_deletes_no_service_whose_protection_nobody_took_off() -> None:
 def test_azure_changes_no_assignments_role_and_deletes_no_environment_before_its_apps() -> None:
     cloud = microsoft()
     place = {"resourceGroupName": azure.GROUP, "location": azure.REGION}
+    cloud.seed(azure.RESOURCE_GROUP, **place)
     identity = cloud.create(azure.IDENTITY, "identity", place | {"resourceName": "chat"})
     role = {"scope": "/subscriptions/x", "roleAssignmentName": "a", "roleDefinitionId": "reader"}
     role["principalId"] = identity.value("principalId")

@@ -9,10 +9,9 @@ import pulumi_aws
 import pytest
 from tests.engine.clouds import aws
 from tests.engine.clouds.cloud import RETRIES
-from tests.engine.clouds.conftest import LEFT_OPEN, Account, MakeAccount
+from tests.engine.clouds.conftest import Account, MakeAccount
 from tests.engine.clouds.stack import kill_engine
 
-pytestmark = LEFT_OPEN
 MARKER = "marker-that-must-not-be-in-any-state"
 
 
