@@ -44,7 +44,10 @@ WORDS = {
     _ADDRESS: "an address that begins with http:// or https://",
     STACK_NAME: "a name of at most 40 lower case letters, digits and `-`, a letter first, no `-` last",
     MODEL_ID: "`name` or `owner/name`, each of letters, digits, `-`, `_` and `.`, as on the hub",
-    MODEL_SOURCE: "hf, files, or an address pvc://<claim>/<path>, s3://..., gs://..., as://..., azurefile://..., modal://...",
+    MODEL_SOURCE: (
+        "hf, files, or an address pvc://<claim>/<path>, s3://..., gs://..., as://..., azurefile://..., "
+        "modal://<volume>/<path>"
+    ),
     REVISION: "a commit, branch or tag: letters, digits, `-`, `_`, `.` and `/`, a letter or digit first",
     # Of single options and engines, which own the patterns.
     r"^[-\w().]{0,89}[-\w()]$": "a resource group: at most 90 letters, digits, `-_().`, no dot last",

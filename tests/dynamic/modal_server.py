@@ -1,3 +1,4 @@
+# ruff: noqa: N802 (methods have the protobuf's names)
 """A stand-in for Modal's control plane: the base class of Modal's own protobuf, with an account in memory.
 
 Modal's real client talks to it over gRPC. What is kept is what a later call asks about: apps with their tags,

@@ -2,7 +2,7 @@
 
 Requests that come at random (Poisson) at the mean rate leave a gap longer than the idle time with the
 probability exp(-rate x idle time); the one after such a gap waits for a start, and so do those that come
-while it lasts. Traffic that sleeps at night meets fewer, traffic in bursts more: it is an estimate of the kind, not
+while it lasts. Traffic that sleeps at night meets fewer, traffic in bursts more: an estimate of the kind, not
 of the digit.
 
 Trap: the mean hides it. At one request in ten minutes and an idle time of five, more than half of all
