@@ -2,7 +2,7 @@
 
     python tools/vllm_facts.py --version 0.30.0             # downloads the wheels with pip, writes the files
     python tools/vllm_facts.py --version 0.30.0 --check     # compares them with the committed files
-    (--wheel and --instrumentator-wheel name local copies)
+    (--wheel and --instrumentator-wheel name local copies; --kinds flags quantization reads a part)
 
 The trap: nothing is imported. vLLM's parser is built from dataclass annotations at run time and importing it
 needs torch, so the sources are read as syntax trees, and a construct the reader does not know stops it
@@ -26,7 +26,8 @@ DATA = Path(__file__).resolve().parents[1] / "components/servingstack/engines/da
 # vLLM 0.30.0 METADATA: Requires-Dist prometheus-fastapi-instrumentator>=8.0.0.
 INSTRUMENTATOR = "prometheus-fastapi-instrumentator==8.0.0"
 ARG_UTILS = "vllm/engine/arg_utils.py"
-CLI_ARGS = "vllm/entrypoints/launchers/cli_args.py"
+CLI_ARGS = ("vllm/entrypoints/launchers/cli_args.py", "vllm/entrypoints/openai/cli_args.py")
+"""Where it is since 0.28, and where it was before."""
 LOGGERS = "vllm/v1/metrics/loggers.py"
 BUCKETS = "vllm/v1/metrics/buckets.py"
 ENVS = "vllm/envs.py"
@@ -42,6 +43,8 @@ KINDS = (
     ("float", "float"),
     ("dict", "json"),
 )
+KINDS_OF_FILES = ["flags", "metrics", "quantization"]
+"""Metrics can be read from 0.28 on, whose edges are in a file of their own."""
 Node = dict[str, Any]
 
 
@@ -57,6 +60,10 @@ class Sources:
         if name not in self.trees:
             self.trees[name] = ast.parse(self.zip.read(name))
         return self.trees[name]
+
+    def first(self, names: tuple[str, ...]) -> str:
+        """The first of these files that the wheel has."""
+        return next(name for name in names if name in self.names)
 
     def classes(self, prefix: str) -> dict[str, tuple[str, ast.ClassDef]]:
         """Class name -> (file, definition) for the files under a prefix."""
@@ -195,7 +202,7 @@ def engine_flags(sources: Sources, notes: Annotations) -> Iterator[tuple[str, No
     ]
     functions += [
         n
-        for n in sources.tree(CLI_ARGS).body
+        for n in sources.tree(sources.first(CLI_ARGS)).body
         if isinstance(n, ast.FunctionDef) and n.name == "make_arg_parser"
     ]
     for function in functions:
@@ -250,7 +257,7 @@ def named_field(
 
 def frontend_flags(sources: Sources, notes: Annotations) -> Iterator[tuple[str, Node]]:
     """One flag per field of FrontendArgs and its base."""
-    classes = {n.name: n for n in sources.tree(CLI_ARGS).body if isinstance(n, ast.ClassDef)}
+    classes = {n.name: n for n in sources.tree(sources.first(CLI_ARGS)).body if isinstance(n, ast.ClassDef)}
     for owner in ("BaseFrontendArgs", "FrontendArgs"):
         for name, field in fields(classes[owner]).items():
             found = {
@@ -273,7 +280,11 @@ def flags_file(sources: Sources) -> Node:
     )
     assert isinstance(table.value, ast.Dict)
     env = sorted(str(literal(k)) for k in table.value.keys if literal(k) is not None)
-    return {"files": [ARG_UTILS, CLI_ARGS, ENVS, "vllm/config/*.py"], "flags": flags, "environment": env}
+    return {
+        "files": [ARG_UTILS, sources.first(CLI_ARGS), ENVS, "vllm/config/*.py"],
+        "flags": flags,
+        "environment": env,
+    }
 
 
 def bucket_families(sources: Sources) -> dict[str, list[float]]:
@@ -436,14 +447,15 @@ def download(requirement: str, into: Path) -> Path:
     return next(into.glob(requirement.partition("==")[0].replace("-", "_") + "-*.whl"))
 
 
-def render(version: str, wheel: Path, instrumentator: Path) -> dict[str, str]:
-    """File name -> text of the three data files."""
+def render(version: str, wheel: Path, instrumentator: Path, kinds: list[str]) -> dict[str, str]:
+    """File name -> text of the data files."""
     sources = Sources(wheel)
-    found = {
-        "flags": flags_file(sources),
-        "metrics": metrics_file(sources, instrumentator),
-        "quantization": quantization_file(sources),
+    readers = {
+        "flags": lambda: flags_file(sources),
+        "metrics": lambda: metrics_file(sources, instrumentator),
+        "quantization": lambda: quantization_file(sources),
     }
+    found = {kind: readers[kind]() for kind in kinds}
     head = {"engine": "vllm", "version": version, "source": f"PyPI wheel {wheel.name}"}
     return {
         f"vllm-{version}.{kind}.json": json.dumps({**head, **body}, indent=1, ensure_ascii=False) + "\n"
@@ -460,12 +472,13 @@ def main() -> int:
     parser.add_argument("--wheel", type=Path)
     parser.add_argument("--instrumentator-wheel", type=Path)
     parser.add_argument("--out", type=Path, default=DATA)
+    parser.add_argument("--kinds", nargs="+", default=KINDS_OF_FILES, choices=KINDS_OF_FILES)
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         wheel = given.wheel or download(f"vllm=={given.version}", Path(scratch))
         instrumentator = given.instrumentator_wheel or download(INSTRUMENTATOR, Path(scratch))
-        texts = render(given.version, wheel, instrumentator)
+        texts = render(given.version, wheel, instrumentator, given.kinds)
     if not given.check:
         for name, text in texts.items():
             (given.out / name).write_text(text)

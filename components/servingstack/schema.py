@@ -1,14 +1,27 @@
 """The JSON schema of every file that holds stacks, for editors: one schema that tells the three shapes apart.
 
-Trap: under defaults nothing is required of a single stack but its name, and null means "reset to unset"
-there. So the fields exist twice: strict for a file that is one stack, and partial for lists and defaults.
+Traps:
+- Under defaults nothing is required of a single stack but its name, and null means "reset to unset" there. So
+  the fields exist twice: strict for a file that is one stack, and partial for lists and defaults.
+- Pydantic can read the docstrings below fields itself, while a class is made: it would read every source file
+  at every import, for words that are needed here alone.
 """
 
 from __future__ import annotations
 
+import ast
 import copy
+import functools
+import inspect
 import json
+import sys
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core.core_schema import ModelSchema
 
 from servingstack.args import ServingStackArgs
 from servingstack.documents import EXISTING
@@ -44,7 +57,7 @@ _EXISTING: dict[str, Any] = {
 
 def schema() -> dict[str, Any]:
     """The schema as plain JSON values."""
-    strict = ServingStackArgs.model_json_schema(mode="validation")
+    strict = ServingStackArgs.model_json_schema(mode="validation", schema_generator=_Described)
     definitions: dict[str, Any] = strict.pop("$defs")
     definitions["Stack"] = strict
     definitions |= {f"{name}{_PARTIAL}": _partial(body) for name, body in copy.deepcopy(definitions).items()}
@@ -81,6 +94,55 @@ def schema() -> dict[str, Any]:
         },
         "$defs": definitions,
     }
+
+
+class _Described(GenerateJsonSchema):
+    """Pydantic's generator, with the docstring below each field as its description."""
+
+    def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
+        body = super().model_schema(schema)
+        properties = body.get("properties", {})
+        for name, words in _words_of(schema["cls"]).items():
+            if name in properties:
+                properties[name] = self.handle_ref_overrides(properties[name] | {"description": words})
+        return body
+
+
+def _words_of(model: type[BaseModel]) -> dict[str, str]:
+    """The docstrings below the fields of a model, inherited ones included."""
+    owners = [owner for owner in model.__mro__ if issubclass(owner, BaseModel) and owner is not BaseModel]
+    found: dict[str, str] = {}
+    for owner in reversed(owners):
+        found |= _words_in(owner.__module__).get(owner.__qualname__, {})
+    return found
+
+
+@functools.cache
+def _words_in(module: str) -> dict[str, dict[str, str]]:
+    """The docstrings below the fields of each class of a module, by class and field."""
+    path = inspect.getsourcefile(sys.modules[module])
+    if path is None:
+        return {}
+    classes = [
+        node
+        for node in ast.parse(Path(path).read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    return {node.name: _below_fields(node.body) for node in classes}
+
+
+def _below_fields(body: list[ast.stmt]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for field, below in pairwise(body):
+        match field, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(words))),
+            ):
+                found[name] = inspect.cleandoc(words)
+            case _:
+                pass
+    return found
 
 
 def _environment(stacks: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
