@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,16 +75,16 @@ class Run:
 
 
 class _Nothing(mocks.Mocks):
-    """No lookups; a custom resource has an id and echoes its inputs."""
+    """No lookups; a custom resource has an id, echoes its inputs, and has the outputs given for its type."""
 
-    def __init__(self, preview: bool) -> None:
-        self.preview = preview
+    def __init__(self, preview: bool, outputs: Mapping[str, dict[str, Any]]) -> None:
+        self.preview, self.outputs = preview, outputs
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[Any, Any], None]:
         return {}, None
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[Any, Any]]:
-        known = args.inputs if not self.preview else {}
+        known = args.inputs | self.outputs.get(args.typ, {}) if not self.preview else {}
         return ("" if self.preview else f"{args.name}-id"), known
 
 
@@ -97,8 +97,15 @@ class _Handler(logging.Handler):
         self.messages.append(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
-def record(program: Callable[[], Any], *, preview: bool = False, config: dict[str, str] | None = None) -> Run:
-    """Run `program` as a preview (outputs unknown) or as a deployment."""
+def record(
+    program: Callable[[], Any],
+    *,
+    preview: bool = False,
+    config: dict[str, str] | None = None,
+    outputs: Mapping[str, dict[str, Any]] | None = None,
+) -> Run:
+    """Run `program` as a preview (outputs unknown) or as a deployment; `outputs` are what a service would
+    add, by type."""
     run = Run()
 
     class Monitor(mocks.MockMonitor):
@@ -120,7 +127,7 @@ def record(program: Callable[[], Any], *, preview: bool = False, config: dict[st
     logger.propagate = False
     logger.setLevel(logging.INFO)
     logger.addHandler(_Handler(run.messages))
-    nothing = _Nothing(preview)
+    nothing = _Nothing(preview, {} if outputs is None else outputs)
     pulumi.runtime.set_all_config(config if config is not None else {})
     ensure_event_loop()
     mocks.set_mocks(nothing, "project", "stack", preview=preview, monitor=Monitor(nothing), logger=logger)

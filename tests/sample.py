@@ -31,7 +31,7 @@ from servingstack.plan import (
     Timeouts,
 )
 from servingstack.planner.door import Kept, door_size
-from servingstack.signals import Scope, Stack, monitoring
+from servingstack.signals import Stack, monitoring
 from servingstack.targets.kubernetes import front_door
 
 GIB = 1024**3
@@ -72,8 +72,10 @@ def sample_plan(document: dict[str, Any] | None = None, /, **changes: Any) -> Se
         api_key_secret_name=None if key is None else key.name,
         api_key_secret_key=None if key is None else key.key,
     )  # fmt: skip
+    cluster = args.target.kubernetes.model_copy(update={"namespace": parts["placement"].namespace})
+    there = args.model_copy(update={"target": args.target.model_copy(update={"kubernetes": cluster})})
     stack = Stack(
-        args, Scope.of(names, parts["placement"].namespace),
+        there, names,
         parts["architecture"], parts["scaling"], parts["timeouts"], parts["cost"],
     )  # fmt: skip
     container = vllm.container(args, parts["architecture"], parts["batching"], parts["timeouts"])

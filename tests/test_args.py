@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Strict
 
 from servingstack.args import ServingStackArgs
 from servingstack.errors import InvalidInput, Violation
-from servingstack.fields import WORDS
+from servingstack.fields import WORDS, resolved
 from servingstack.naming import KUBERNETES_ROLES
 
 MINIMAL: dict[str, Any] = {
@@ -432,7 +432,9 @@ def test_mappings_cannot_be_changed_from_either_side_so_the_key_stays() -> None:
 
 
 def _models(model: type[BaseModel]) -> list[type[BaseModel]]:
-    inner = [found for field in model.model_fields.values() for found in _models_in(field.annotation)]
+    """The model and all below it, those that are loaded later included."""
+    fields = map(resolved, model.model_fields.values())
+    inner = [found for field in fields for found in _models_in(field.annotation)]
     return [model, *(deep for each in inner for deep in _models(each))]
 
 

@@ -1,6 +1,6 @@
 """Reads which flags the benchmarks inside vLLM's and SGLang's wheels take, and writes them as a data file.
 
-    python tools/bench_facts.py --vllm-wheel A.whl --sglang-wheel B.whl [--check]
+    python tools/bench_facts.py [--check]
 
 The trap: both build their parsers in several functions over several files, so every `add_argument` under the
 benchmark's folders is read, which may be a few more flags than one command takes.
@@ -12,9 +12,8 @@ import argparse
 import ast
 import json
 import sys
-from pathlib import Path
 
-from vllm_facts import DATA, Sources, calls, literal
+from releases import DATA, Node, Sources, calls, deliver, literal, wheel
 
 FILE = "benchmarks.flags.json"
 PLACES = {
@@ -23,9 +22,8 @@ PLACES = {
 }
 
 
-def flags(wheel: Path, places: tuple[str, ...]) -> list[str]:
+def flags(sources: Sources, places: tuple[str, ...]) -> list[str]:
     """Names with their hyphens."""
-    sources = Sources(wheel)
     found = {
         name
         for place in places
@@ -36,31 +34,28 @@ def flags(wheel: Path, places: tuple[str, ...]) -> list[str]:
     return sorted(found)
 
 
+def render(releases: dict[str, str]) -> str:
+    """The file's text, for the release of each engine."""
+    found: Node = {}
+    for engine, places in PLACES.items():
+        packed = wheel(f"{engine}=={releases[engine]}")
+        names = flags(Sources(packed), places)
+        found[engine] = {"source": f"PyPI wheel {packed.name}", "files": places, "flags": names}
+    return json.dumps(found, indent=1) + "\n"
+
+
 def main() -> int:
-    """Writes the file, or with --check says whether it differs (exit 1)."""
+    """Writes the file, or with --check says how it differs (exit 1)."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--vllm-wheel", type=Path, required=True)
-    parser.add_argument("--sglang-wheel", type=Path, required=True)
     parser.add_argument("--check", action="store_true")
+    sources = {engine: row["source"] for engine, row in json.loads((DATA / FILE).read_text()).items()}
+    # "PyPI wheel vllm-0.30.0-cp38-abi3-...": the release that the committed file is of.
+    parser.add_argument("--vllm", default=sources["vllm"].split("-")[1])
+    parser.add_argument("--sglang", default=sources["sglang"].split("-")[1])
     given = parser.parse_args()
-    wheels = {"vllm": given.vllm_wheel, "sglang": given.sglang_wheel}
-    found = {
-        engine: {
-            "source": f"PyPI wheel {wheel.name}",
-            "files": PLACES[engine],
-            "flags": flags(wheel, PLACES[engine]),
-        }
-        for engine, wheel in wheels.items()
-    }
-    text = json.dumps(found, indent=1) + "\n"
-    if not given.check:
-        (DATA / FILE).write_text(text)
-        return 0
-    same = (DATA / FILE).read_text() == text
-    print(f"{FILE} {'equals' if same else 'differs from'} the wheels' own flags")
-    return 0 if same else 1
+    return deliver({FILE: render({"vllm": given.vllm, "sglang": given.sglang})}, check=given.check)
 
 
 if __name__ == "__main__":

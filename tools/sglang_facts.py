@@ -1,8 +1,7 @@
 """Reads what an SGLang release accepts and exports out of its own wheel, and writes it as data files.
 
-    python tools/sglang_facts.py --version 0.5.20             # downloads the wheel with pip, writes the files
-    python tools/sglang_facts.py --version 0.5.20 --check     # compares them with the committed files
-    (--wheel names a local copy)
+    python tools/sglang_facts.py --check                    # compares every committed release with its wheel
+    python tools/sglang_facts.py --version 0.5.20           # reads one, and writes its files
 
 The trap: SGLang's flags are annotated fields of a dozen classes, which a parser is built from at run time.
 Nothing is imported (that needs torch); the sources are read as syntax trees, and a form the reader does not
@@ -12,16 +11,13 @@ know stops it instead of being left out in silence. A `bool` is a bare switch: u
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from vllm_facts import DATA, Node, Sources, calls, download, literal
+from releases import Node, Sources, calls, literal, read, wheel
 
 FIELDS = "sglang/srt/arg_groups/fields/"
 CHOICES = "sglang/srt/arg_groups/choices.py"
@@ -288,48 +284,20 @@ def quantization_file(sources: Sources) -> Node:
     return {"files": [QUANTIZATION + "**"], "methods": dict(sorted(rows.items()))}
 
 
-def render(version: str, wheel: Path) -> dict[str, str]:
-    """File name -> text of the three data files."""
-    sources = Sources(wheel)
-    found = {
-        "flags": flags_file(sources),
-        "metrics": metrics_file(sources),
-        "quantization": quantization_file(sources),
-    }
-    head = {"engine": "sglang", "version": version, "source": f"PyPI wheel {wheel.name}"}
+def render(version: str, kinds: list[str]) -> dict[str, str]:
+    """File name -> text of the data files."""
+    packed = wheel(f"sglang=={version}")
+    sources = Sources(packed)
+    readers = {"flags": flags_file, "metrics": metrics_file, "quantization": quantization_file}
+    head = {"engine": "sglang", "version": version, "source": f"PyPI wheel {packed.name}"}
     return {
-        f"sglang-{version}.{kind}.json": json.dumps({**head, **body}, indent=1, ensure_ascii=False) + "\n"
-        for kind, body in found.items()
+        f"sglang-{version}.{kind}.json": json.dumps(
+            {**head, **readers[kind](sources)}, indent=1, ensure_ascii=False
+        )
+        + "\n"
+        for kind in kinds
     }
-
-
-def main() -> int:
-    """Writes the files, or with --check says which differ (exit 1)."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--version", required=True)
-    parser.add_argument("--wheel", type=Path)
-    parser.add_argument("--out", type=Path, default=DATA)
-    parser.add_argument("--check", action="store_true")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        wheel = given.wheel or download(f"sglang=={given.version}", Path(scratch))
-        texts = render(given.version, wheel)
-    if not given.check:
-        for name, text in texts.items():
-            (given.out / name).write_text(text)
-        return 0
-    stale = [
-        n for n, text in texts.items() if not (given.out / n).exists() or (given.out / n).read_text() != text
-    ]
-    print(
-        f"differ from the wheel: {', '.join(stale)}"
-        if stale
-        else f"{len(texts)} files equal the wheel's facts"
-    )
-    return 1 if stale else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(read("sglang", ("flags", "metrics", "quantization"), render, __doc__))

@@ -19,6 +19,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import environments
+from releases import deliver
+from toolchain import ToolchainError, say
+
 VERSION = "0.12.0"
 REQUIREMENTS = (f"torchserve=={VERSION}", f"torch-model-archiver=={VERSION}")
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -27,7 +31,6 @@ _NO_PROPERTY = frozenset(
     | {f"DEFAULT_REQUEST_SEQUENCE_{end}" for end in ("ID", "START", "END")}
     | {"MODEL_METRICS_LOGGER", "MODEL_LOGGER", "MODEL_SERVER_METRICS_LOGGER", "MODEL_SERVER_TELEMETRY_LOGGER"}
 )
-DATA = Path(__file__).resolve().parents[1] / "components/servingstack/engines/data"
 MINIMUM_JAVA = 17
 """docker/Dockerfile and requirements of the release."""
 
@@ -53,49 +56,24 @@ print(json.dumps({"flags": flags, "metrics": metrics}))
 """
 
 
-class TorchServeError(Exception):
-    """What is missing on this machine, and how to install it."""
-
-
-def environment() -> Path:
-    """The virtual environment's directory."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "servingstack" / "torchserve"
-
-
 def install() -> Path:
-    """The environment, made where it is not there yet. Raises `TorchServeError` with what to install."""
-    folder = environment()
-    stamp, wanted = folder / "requirements.installed", "\n".join(REQUIREMENTS)
+    """The environment, made where it is not there yet. Raises `ToolchainError` with what to install."""
     _java()
-    if stamp.is_file() and stamp.read_text() == wanted:
-        return folder
     _debian_packages()
-    print(f"torchserve: installing into {folder}", file=sys.stderr)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _run([SYSTEM_PYTHON, "-m", "venv", "--clear", "--system-site-packages", str(folder)])
-    _run([f"{folder}/bin/python", "-m", "pip", "install", "--quiet", *REQUIREMENTS])
-    stamp.write_text(wanted)
-    return folder
+    return environments.environment("torchserve", REQUIREMENTS, python=SYSTEM_PYTHON, system=True)
 
 
-def _quietly(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def _run(command: list[str]) -> str:
-    done = _quietly(command)
-    if done.returncode != 0:
-        raise TorchServeError(f"{' '.join(command)} failed:\n{(done.stderr or done.stdout)[-2000:]}")
-    return done.stdout
+def _says(command: list[str]) -> str | None:
+    """What a command prints on either stream; None where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr if done.returncode == 0 else None
 
 
 def _java() -> None:
     java = shutil.which("java")
-    text = "" if java is None else _quietly([java, "-version"]).stderr
-    found = re.search(r'version "(\d+)', text)
+    found = None if java is None else re.search(r'version "(\d+)', _says([java, "-version"]) or "")
     if found is None or int(found[1]) < MINIMUM_JAVA:
-        raise TorchServeError(
+        raise ToolchainError(
             f"TorchServe needs Java {MINIMUM_JAVA} or newer on PATH (on Debian: sudo apt-get install "
             "openjdk-17-jre-headless)."
         )
@@ -106,27 +84,28 @@ def _debian_packages() -> None:
     missing = [
         package
         for module, package in (("torch", "python3-torch"), ("ensurepip", "python3-venv"))
-        if _quietly([SYSTEM_PYTHON, "-c", f"import {module}"]).returncode != 0
+        if _says([SYSTEM_PYTHON, "-c", f"import {module}"]) is None
     ]
     if not missing:
         return
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise TorchServeError(
+        raise ToolchainError(
             f"TorchServe's tests need {', '.join(missing)} for {SYSTEM_PYTHON} (on Debian: sudo apt-get "
             f"install {' '.join(missing)})."
         )
     print(f"Debian packages: installing {' '.join(missing)}", file=sys.stderr)
-    _run(["apt-get", "update", "-qq"])
-    _run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing])
+    environments.run(["apt-get", "update", "-qq"])
+    environments.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *missing])
 
 
 def facts() -> dict[str, dict[str, Any]]:
     """The data files' contents by name."""
     folder = install()
-    read = json.loads(_run([f"{folder}/bin/python", "-c", _READ]))
+    read = json.loads(environments.run([f"{folder}/bin/python", "-c", _READ]))
     jar = next(folder.glob("lib/python*/site-packages/ts/frontend/model-server.jar"))
-    names = _run(["javap", "-constants", "-p", "-cp", str(jar), "org.pytorch.serve.util.ConfigManager"])
-    model = _run(["javap", "-constants", "-p", "-cp", str(jar), "org.pytorch.serve.wlm.Model"])
+    javap = ["javap", "-constants", "-p", "-cp", str(jar)]
+    names = environments.run([*javap, "org.pytorch.serve.util.ConfigManager"])
+    model = environments.run([*javap, "org.pytorch.serve.wlm.Model"])
     constants = re.findall(r'String ([A-Z_]+) = "([^"]+)"', names)
     head = {"engine": "torchserve", "version": VERSION, "source": f"PyPI wheels {', '.join(REQUIREMENTS)}"}
     flags = {
@@ -156,18 +135,11 @@ def main() -> int:
         if asked.what == "install":
             print(install())
             return 0
-        for name, content in facts().items():
-            text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-            if asked.check:
-                if (DATA / name).read_text(encoding="utf-8") != text:
-                    print(f"{name} differs from the release", file=sys.stderr)
-                    return 1
-            else:
-                (DATA / name).write_text(text, encoding="utf-8")
-    except TorchServeError as error:
-        print(error, file=sys.stderr)
+        texts = {n: json.dumps(c, indent=1, sort_keys=True) + "\n" for n, c in facts().items()}
+        return deliver(texts, check=asked.check)
+    except ToolchainError as error:
+        say(f"error: {error}")
         return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Write down what a Triton release accepts and exports: its flags and its metrics, out of its own sources.
 
-    python tools/triton_facts.py 26.08 --server <clone of server> --core <clone of core>
+    python tools/triton_facts.py --check                  # compares the committed release with its sources
+    python tools/triton_facts.py --version 26.08 --core-ref <commit>
+    (--server and --core name local clones of github.com/triton-inference-server; else each is cloned)
 
-The clones are of github.com/triton-inference-server; the server is read at `r<release>`, the core at that
-branch or, if the clone lacks it, at the commit given by `--core-ref`.
+The server is read at `r<release>`, the core at that branch or, where the repository lacks it, at the commit
+that `--core-ref` or the committed file names.
 
 Trap: flags are declared in C++ and each may stand under an `#ifdef`; the official image is built with all of
 them.
@@ -13,11 +15,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import pathlib
 import re
-import subprocess
+import sys
 
-DATA = pathlib.Path(__file__).resolve().parents[1] / "components" / "servingstack" / "engines" / "data"
+from environments import run
+from releases import DATA, committed, deliver
+from toolchain import ToolchainError, cache_dir, say
+
+_GITHUB = "https://github.com/triton-inference-server"
 _OPTION = re.compile(r'\{OPTION_[A-Z_0-9]+,\s*"([a-z0-9-]+)",\s*(Option::Arg\w+|"[^"]*")')
 _KINDS = {"Option::ArgBool": "choice", "Option::ArgNone": "switch", "Option::ArgInt": "int"}
 _FAMILY = re.compile(
@@ -28,9 +33,7 @@ _PER_MODEL = ["model", "version"]
 
 def show(clone: str, ref: str, path: str) -> str:
     """One file at a commit."""
-    return subprocess.run(
-        ["git", "-C", clone, "show", f"{ref}:{path}"], capture_output=True, text=True, check=True
-    ).stdout
+    return run(["git", "-C", clone, "show", f"{ref}:{path}"])
 
 
 def flags(source: str) -> dict[str, dict[str, object]]:
@@ -72,37 +75,68 @@ def metrics(source: str, reporter: str) -> dict[str, dict[str, object]]:
     return dict(sorted(found.items()))
 
 
-def main() -> None:
-    """Write both files."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("release")
-    parser.add_argument("--server", required=True)
-    parser.add_argument("--core", required=True)
-    parser.add_argument("--core-ref")
-    asked = parser.parse_args()
-    branch = f"r{asked.release}"
-    core = asked.core_ref if asked.core_ref is not None else branch
-    head = {"engine": "triton", "version": asked.release}
+def clone(name: str, given: str | None) -> str:
+    """A clone without files: git fetches those that are asked for."""
+    if given is not None:
+        return given
+    folder = cache_dir() / "triton" / name
+    if not (folder / "HEAD").is_file():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        run(["git", "clone", "--quiet", "--bare", "--filter=blob:none", f"{_GITHUB}/{name}.git", str(folder)])
+    return str(folder)
+
+
+def committed_ref(release: str) -> str | None:
+    """The core's commit that the committed file names; None where there is no file."""
+    path = DATA / f"triton-{release}.metrics.json"
+    if not path.is_file():
+        return None
+    source: str = json.loads(path.read_text(encoding="utf-8"))["source"]
+    return source.split(" ")[1].removesuffix(",")
+
+
+def render(release: str, server: str, core: str, core_ref: str) -> dict[str, str]:
+    """File name -> text of both data files."""
+    branch, parser = f"r{release}", "src/command_line_parser.cc"
+    metrics_source, reporter = "src/metrics.cc", "src/metric_model_reporter.h"
+    found = metrics(show(core, core_ref, metrics_source), show(core, core_ref, reporter))
     parts = {
         "flags": (
-            f"triton-inference-server/server {branch}, src/command_line_parser.cc",
-            {"flags": flags(show(asked.server, branch, "src/command_line_parser.cc")), "environment": []},
+            f"triton-inference-server/server {branch}, {parser}",
+            {"flags": flags(show(server, branch, parser)), "environment": []},
         ),
         "metrics": (
-            f"triton-inference-server/core {core}, src/metrics.cc and src/metric_model_reporter.h",
-            {
-                "metrics": metrics(
-                    show(asked.core, core, "src/metrics.cc"),
-                    show(asked.core, core, "src/metric_model_reporter.h"),
-                )
-            },
+            f"triton-inference-server/core {core_ref}, {metrics_source} and {reporter}",
+            {"metrics": found},
         ),
     }
-    for what, (source, body) in parts.items():
-        path = DATA / f"triton-{asked.release}.{what}.json"
-        path.write_text(json.dumps(head | {"source": source} | body, indent=1) + "\n", encoding="utf-8")
-        print(path)
+    head = {"engine": "triton", "version": release}
+    return {
+        f"triton-{release}.{what}.json": json.dumps(head | {"source": source} | body, indent=1) + "\n"
+        for what, (source, body) in parts.items()
+    }
+
+
+def main() -> int:
+    """Writes both files, or with --check says how they differ (exit 1)."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", default=next(iter(committed("triton"))))
+    parser.add_argument("--server")
+    parser.add_argument("--core")
+    parser.add_argument("--core-ref")
+    parser.add_argument("--check", action="store_true", help="compare with the committed files")
+    asked = parser.parse_args()
+    ref = asked.core_ref or committed_ref(asked.version) or f"r{asked.version}"
+    try:
+        clones = clone("server", asked.server), clone("core", asked.core)
+        texts = render(asked.version, *clones, ref)
+    except ToolchainError as error:
+        say(f"error: {error}")
+        return 1
+    return deliver(texts, check=asked.check)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

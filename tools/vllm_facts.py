@@ -1,8 +1,8 @@
 """Reads what a vLLM release accepts and exports out of its own wheel, and writes it as data files.
 
-    python tools/vllm_facts.py --version 0.30.0             # downloads the wheels with pip, writes the files
-    python tools/vllm_facts.py --version 0.30.0 --check     # compares them with the committed files
-    (--wheel and --instrumentator-wheel name local copies; --kinds flags quantization reads a part)
+    python tools/vllm_facts.py --check                      # compares every committed release with its wheel
+    python tools/vllm_facts.py --version 0.30.0             # reads one, and writes its files
+    (--kinds flags quantization reads a part)
 
 The trap: nothing is imported. vLLM's parser is built from dataclass annotations at run time and importing it
 needs torch, so the sources are read as syntax trees, and a construct the reader does not know stops it
@@ -11,18 +11,15 @@ instead of being left out in silence.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
-import subprocess
 import sys
-import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).resolve().parents[1] / "components/servingstack/engines/data"
+from releases import Node, Sources, calls, literal, read, wheel
+
 # vLLM 0.30.0 METADATA: Requires-Dist prometheus-fastapi-instrumentator>=8.0.0.
 INSTRUMENTATOR = "prometheus-fastapi-instrumentator==8.0.0"
 ARG_UTILS = "vllm/engine/arg_utils.py"
@@ -43,53 +40,8 @@ KINDS = (
     ("float", "float"),
     ("dict", "json"),
 )
-KINDS_OF_FILES = ["flags", "metrics", "quantization"]
+KINDS_OF_FILES = ("flags", "metrics", "quantization")
 """Metrics can be read from 0.28 on, whose edges are in a file of their own."""
-Node = dict[str, Any]
-
-
-class Sources:
-    """The Python files of one wheel: each read and parsed at most once."""
-
-    def __init__(self, wheel: Path) -> None:
-        self.zip = zipfile.ZipFile(wheel)
-        self.names = [name for name in self.zip.namelist() if name.endswith(".py")]
-        self.trees: dict[str, ast.Module] = {}
-
-    def tree(self, name: str) -> ast.Module:
-        if name not in self.trees:
-            self.trees[name] = ast.parse(self.zip.read(name))
-        return self.trees[name]
-
-    def first(self, names: tuple[str, ...]) -> str:
-        """The first of these files that the wheel has."""
-        return next(name for name in names if name in self.names)
-
-    def classes(self, prefix: str) -> dict[str, tuple[str, ast.ClassDef]]:
-        """Class name -> (file, definition) for the files under a prefix."""
-        found: dict[str, tuple[str, ast.ClassDef]] = {}
-        for name in sorted(self.names):
-            if name.startswith(prefix):
-                for node in self.tree(name).body:
-                    if isinstance(node, ast.ClassDef):
-                        found[node.name] = (name, node)
-        return found
-
-
-def literal(node: ast.AST | None) -> Any:
-    """A constant's value, or None where it is computed."""
-    if node is None:
-        return None
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        return None
-
-
-def calls(tree: ast.AST, method: str) -> Iterator[ast.Call]:
-    """Every call of a method of that name, in source order."""
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "attr", "") == method]
-    yield from sorted(found, key=lambda n: n.lineno)
 
 
 class Annotations:
@@ -440,59 +392,22 @@ def quantization_file(sources: Sources) -> Node:
     return {"files": [QUANTIZATION + "**"], "methods": dict(sorted(rows.items()))}
 
 
-def download(requirement: str, into: Path) -> Path:
-    """The wheel of one requirement, by pip."""
-    command = [sys.executable, "-m", "pip", "download", requirement, "--no-deps", "--only-binary", ":all:"]
-    subprocess.run([*command, "--quiet", "--disable-pip-version-check", "-d", str(into)], check=True)
-    return next(into.glob(requirement.partition("==")[0].replace("-", "_") + "-*.whl"))
-
-
-def render(version: str, wheel: Path, instrumentator: Path, kinds: list[str]) -> dict[str, str]:
+def render(version: str, kinds: list[str]) -> dict[str, str]:
     """File name -> text of the data files."""
-    sources = Sources(wheel)
+    packed = wheel(f"vllm=={version}")
+    sources = Sources(packed)
     readers = {
         "flags": lambda: flags_file(sources),
-        "metrics": lambda: metrics_file(sources, instrumentator),
+        "metrics": lambda: metrics_file(sources, wheel(INSTRUMENTATOR)),
         "quantization": lambda: quantization_file(sources),
     }
-    found = {kind: readers[kind]() for kind in kinds}
-    head = {"engine": "vllm", "version": version, "source": f"PyPI wheel {wheel.name}"}
+    head = {"engine": "vllm", "version": version, "source": f"PyPI wheel {packed.name}"}
     return {
-        f"vllm-{version}.{kind}.json": json.dumps({**head, **body}, indent=1, ensure_ascii=False) + "\n"
-        for kind, body in found.items()
+        f"vllm-{version}.{kind}.json": json.dumps({**head, **readers[kind]()}, indent=1, ensure_ascii=False)
+        + "\n"
+        for kind in kinds
     }
-
-
-def main() -> int:
-    """Writes the files, or with --check says which differ (exit 1)."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--version", required=True)
-    parser.add_argument("--wheel", type=Path)
-    parser.add_argument("--instrumentator-wheel", type=Path)
-    parser.add_argument("--out", type=Path, default=DATA)
-    parser.add_argument("--kinds", nargs="+", default=KINDS_OF_FILES, choices=KINDS_OF_FILES)
-    parser.add_argument("--check", action="store_true")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        wheel = given.wheel or download(f"vllm=={given.version}", Path(scratch))
-        instrumentator = given.instrumentator_wheel or download(INSTRUMENTATOR, Path(scratch))
-        texts = render(given.version, wheel, instrumentator, given.kinds)
-    if not given.check:
-        for name, text in texts.items():
-            (given.out / name).write_text(text)
-        return 0
-    stale = [
-        n for n, text in texts.items() if not (given.out / n).exists() or (given.out / n).read_text() != text
-    ]
-    print(
-        f"differ from the wheel: {', '.join(stale)}"
-        if stale
-        else f"{len(texts)} files equal the wheel's own facts"
-    )
-    return 1 if stale else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(read("vllm", KINDS_OF_FILES, render, __doc__))

@@ -53,6 +53,9 @@ from servingstack.fields import (
 from servingstack.measured import MeasuredFiles, MeasuredTable
 from servingstack.naming import KUBERNETES_ROLES, standard_labels
 from servingstack.plain import problems
+from servingstack.targets.aws.sagemaker.settings import SageMakerArgs
+from servingstack.targets.azure.container_apps.settings import ContainerAppsArgs
+from servingstack.targets.gcp.cloud_run.settings import CloudRunArgs
 from servingstack.units import Count, Duration, GpuId, Seconds, Size
 from servingstack.wording import known_fields
 
@@ -365,14 +368,22 @@ class TargetArgs(BaseModel):
 
     model_config = _CONFIG
     option: Option = "auto"
-    """How it is provisioned. Default `auto`: the cheapest option that meets the demands."""
+    """How it is provisioned. Default `auto`: the cheapest of the cloud's own options that meets the demands,
+    else, and without a cloud, `kubernetes`."""
     cloud: Literal["auto", "aws", "gcp", "azure"] | None = None
-    """Cloud that the nodes are priced by; `auto` for the cheapest of all. Default: none, a reference price is
-    used and labelled so; with hardware.instance_type, the clouds that have it."""
+    """Cloud that it runs on, or that a cluster's nodes are priced by; `auto` for the cheapest of all.
+    Default: that of the option; for `kubernetes` none, a reference price is used and labelled so; with
+    hardware.instance_type, the clouds that have it."""
     region: str | None = None
     """Region of that cloud, which the catalog must know. Default: the cheapest in the catalog."""
     kubernetes: KubernetesArgs = KubernetesArgs()
     """Settings of the `kubernetes` option."""
+    sagemaker: SageMakerArgs = SageMakerArgs()
+    """Settings of the `sagemaker` option. Default: none set."""
+    cloud_run: CloudRunArgs = CloudRunArgs()
+    """Settings of the `cloud-run` option. Default: none set."""
+    container_apps: ContainerAppsArgs = ContainerAppsArgs()
+    """Settings of the `container-apps` option. Default: none set."""
 
 
 class AutoEngine(BaseModel):

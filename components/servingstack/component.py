@@ -13,7 +13,6 @@ Traps:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import pulumi
@@ -23,7 +22,7 @@ from servingstack._version import __version__
 from servingstack.args import ServingStackArgs
 from servingstack.errors import Infeasible, InvalidInput, Violation
 from servingstack.plan import PlanWarning, ServingPlan
-from servingstack.targets import REGISTRY
+from servingstack.targets import build
 
 TOKEN = "servingstack:index:ServingStack"
 """Never changes: it is in the URN of everything below."""
@@ -71,9 +70,10 @@ class ServingStack(pulumi.ComponentResource):
             plan, notes = decide(_parsed(name, args), lock)
             super().__init__(TOKEN, name, plan.summary(), opts)
             self._say(plan, notes)
-            target = import_module(REGISTRY[plan.architecture.option].resources)
             part = f"{name}-{plan.architecture.option}"
-            serving = target.build(part, plan, existing, pulumi.ResourceOptions(parent=self))
+            serving = build(plan.architecture.option)(
+                part, plan, existing, pulumi.ResourceOptions(parent=self)
+            )
         except (InvalidInput, Infeasible) as error:
             raise pulumi.RunError(f"{name}: {error}") from None
         self.endpoint = serving.endpoint

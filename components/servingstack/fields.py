@@ -8,11 +8,21 @@ Traps:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, Strict, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    Strict,
+    StringConstraints,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema
 
 # Limits of names and labels: kubernetes.io/docs/concepts/overview/working-with-objects, "Names" and "Labels".
 _SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
@@ -30,7 +40,7 @@ STACK_NAME = r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
 MODEL_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 MODEL_SOURCE = (
     r"^(hf|files|pvc://[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?"
-    r"|(s3|gs|as)://[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?)$"
+    r"|(s3|gs|as|azurefile)://[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?)$"
 )
 REVISION = r"^[0-9A-Za-z][0-9A-Za-z._/-]*$"
 
@@ -44,14 +54,28 @@ WORDS = {
     _ADDRESS: "an address that begins with http:// or https://",
     STACK_NAME: "a name of at most 40 lower case letters, digits and `-`, a letter first, no `-` last",
     MODEL_ID: "`name` or `owner/name`, each of letters, digits, `-`, `_` and `.`, as on the hub",
-    MODEL_SOURCE: "hf, files, or an address pvc://<claim>/<path>, s3://..., gs://... or as://...",
+    MODEL_SOURCE: "hf, files, or an address pvc://<claim>/<path>, s3://..., gs://..., as://..., azurefile://...",
     REVISION: "a commit, branch or tag: letters, digits, `-`, `_`, `.` and `/`, a letter or digit first",
-    # Of single engines, which own the patterns.
+    # Of single options and engines, which own the patterns.
+    r"^[-\w().]{0,89}[-\w()]$": "a resource group: at most 90 letters, digits, `-_().`, no dot last",
+    r"^[a-z0-9]{5,50}\.azurecr\.io$": "the login server of a registry: <name>.azurecr.io",
+    r"^[a-zA-Z](-?[a-zA-Z0-9]){2,23}$": "3 to 24 letters, digits and single `-`, a letter first",
+    r"^[a-z0-9]{3,24}$": "3 to 24 lower case letters and digits",
+    r"^[a-zA-Z0-9][-_a-zA-Z0-9]{0,59}$": "at most 60 letters, digits, `-` and `_`, no sign first",
+    r"^[0-9a-zA-Z-]{1,127}$": "1 to 127 letters, digits and `-`",
+    r"^[^@\s]{1,64}@[^@\s]{1,255}$": "an e-mail address",
     r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$": "1 to 128 letters, digits, `-`, `_`, `.`, no sign first",
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "letters, digits, `-`, `_` and `.`, a letter or digit first",
     r"^[A-Za-z0-9][A-Za-z0-9._-]*\.mar$": "the name of a file that ends in `.mar`, without a folder",
     r"^[a-z0-9-]+$": "lower case letters, digits and `-`",
     r"^[1-9][0-9]{0,2}$": "a whole number from 1 to 999",
+    (
+        r"^(allUsers|allAuthenticatedUsers|(user|group|serviceAccount):[^\s@:]+@[^\s@:]+|domain:[a-z0-9.-]+"
+        r"|principal(Set)?://iam\.googleapis\.com/\S+)$"
+    ): "an IAM member: `serviceAccount:<email>`, `group:<email>`, `user:<email>`, `domain:...`, `allUsers`",
+    r"^[a-z0-9-]+-docker\.pkg\.dev/[a-z0-9.:-]+(/[a-z0-9._-]+)+$": (
+        "a repository of Artifact Registry: <location>-docker.pkg.dev/<project>/<repository>"
+    ),
 }
 """Each pattern of the input in words: a regular expression is no error message."""
 
@@ -124,3 +148,19 @@ def frozen(value: Any) -> Any:
 
 Frozen = AfterValidator(frozen)
 """Put on every mapping of the input."""
+
+
+@dataclass(frozen=True)
+class Later:
+    """In an annotation: the type that is meant, whose modules are loaded when the first value is checked."""
+
+    meant: Callable[[], Any]
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return handler.generate_schema(self.meant())
+
+
+def resolved(field: FieldInfo) -> FieldInfo:
+    """The field itself, or as it would be if what is loaded later were its annotation."""
+    later = next((item for item in field.metadata if isinstance(item, Later)), None)
+    return field if later is None else FieldInfo.from_annotation(later.meant())

@@ -29,7 +29,7 @@ from servingstack.plan import ServingPlan
 
 LOCK_VERSION = 1
 Locked = TypeVar("Locked", bound=BaseModel)
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 _BY_DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 _AGAIN = "Run `servingstack lock` again."
 _EDITED = "The file was edited by hand; run `servingstack lock` again."

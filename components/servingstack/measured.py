@@ -27,7 +27,7 @@ from servingstack.errors import Violation
 from servingstack.fields import Number, Whole
 from servingstack.units import GpuId
 
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
 MEASURED_BAND = 0.10
 """Error band of a measured value. An assumption: runs of one benchmark differ by a few percent, and a new
@@ -78,6 +78,9 @@ class MeasuredRow(BaseModel):
     """Time per output token after the first. Default: none."""
     latency_ms: Spread | None = None
     """Whole requests. Default: none."""
+    batch_ms: Number | None = Field(default=None, gt=0, le=1e12)
+    """Mean time of the batch that a request was in, without any wait: what Triton's model took. Default: not
+    said."""
     requests: Whole | None = Field(default=None, ge=1, le=10**12)
     """Requests that were counted. Default: not said."""
     failed: Whole = Field(default=0, ge=0, le=10**12)

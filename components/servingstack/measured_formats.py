@@ -358,11 +358,20 @@ def _perf_analyzer(lines: list[list[str]]) -> MeasuredTable:
                 concurrency=values["Concurrency"],
                 requests_per_s=values["Inferences/Second"],
                 latency_ms=_spread(scaled),
+                batch_ms=_compute_ms(values),
             )
         )
     ordered = tuple(sorted(rows, key=lambda row: row.concurrency))
     notes = ("inferences counted as requests: true for batch size 1 (-b)",)
     return MeasuredTable(format="perf-analyzer", rows=ordered, notes=notes)
+
+
+def _compute_ms(values: Mapping[str, float]) -> float | None:
+    """What the server says of the model's own work on a request's batch; None where it says nothing, as
+    through an endpoint that is not Triton's."""
+    parts = [values.get(f"Server Compute {part}") for part in ("Input", "Infer", "Output")]
+    total = sum(part for part in parts if part is not None) / 1000
+    return total if total > 0 else None
 
 
 _NAMED = {

@@ -13,9 +13,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from servingstack.targets.aws.sagemaker.section import SageMakerSection
+from servingstack.targets.azure.container_apps.section import ContainerAppsSection
+from servingstack.targets.capabilities import TimeoutKind
+from servingstack.targets.gcp.cloud_run.section import CloudRunSection
+from servingstack.watched import Monitoring
+
 SCHEMA_VERSION = 1
-OBJECTIVE_DAYS = 30
-"""Rolling window of every objective; the input says so of its percentages."""
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -178,6 +182,10 @@ class Architecture(BaseModel):
     """Scratch and weights on the node's disk, per replica."""
     why: str
     """The decision in a sentence."""
+    image_family: str = "upstream"
+    """Whose build of the engine's image: the engine's own, or the vendor's."""
+    weights_directory: str | None = None
+    """Directory in the container that holds the weights; None where the engine fetches them."""
 
 
 class CurvePoint(BaseModel):
@@ -268,6 +276,11 @@ class Timeouts(BaseModel):
     queue_s: int
     """Longest wait in the front door's queue."""
     enforced_by: str
+    kind: TimeoutKind = "front-door"
+    """How `request_s` is kept."""
+    client_s: int | None = None
+    """What a client must set itself, where no part of the path ends a request in time; None where one
+    does."""
     startup_s: int
     """Until a new replica must be ready; the progress deadline and await timeout are longer."""
     drain_s: int
@@ -280,7 +293,8 @@ class Rollout(BaseModel):
     """How a change reaches the replicas. Never all at once."""
 
     model_config = _CONFIG
-    strategy: Literal["rolling"]
+    strategy: Literal["rolling", "blue-green", "canary", "revision"]
+    """`revision`: the service starts the new version beside the old one and moves to it once it is ready."""
     max_surge: int
     max_unavailable: int
     progress_deadline_s: int
@@ -313,82 +327,6 @@ class FrontDoor(BaseModel):
     """Of one proxy; request and limit."""
     drain_s: int
     """How long a stopping proxy keeps what it has taken."""
-
-
-class Objective(BaseModel):
-    """One service level objective."""
-
-    model_config = _CONFIG
-    id: str
-    """`availability`, `ttft_p95`, `tpot_p95`, `latency_p99`, ..."""
-    percent: float
-    """Share of requests that must be good, percent."""
-    threshold_ms: float | None
-    """Above it a request is bad; None for availability."""
-    histogram_edge_s: float | None = None
-    """The engine's histogram edge used for it, at or above the threshold; None for availability."""
-    window_days: int = OBJECTIVE_DAYS
-
-
-class Signal(BaseModel):
-    """Something that is watched, in this target's own words."""
-
-    model_config = _CONFIG
-    id: str
-    title: str
-    unit: str
-    query: str
-    """In the target's own query language."""
-    queries: dict[str, str] = Field(default_factory=dict[str, str])
-    """More series on the same panel, by legend."""
-
-
-class Alert(BaseModel):
-    """One alert: its expression, how long it must hold, who should wake."""
-
-    model_config = _CONFIG
-    name: str
-    severity: Literal["page", "ticket"]
-    expression: str
-    for_s: int
-    summary: str
-    runbook_url: str | None
-    """Where the runbook is served; None where no base of its address was given."""
-    runbook: str = ""
-    """The runbook's path in this library's repository."""
-    labels: dict[str, str] = Field(default_factory=dict[str, str])
-    """Labels beside the severity, for the routes of an Alertmanager."""
-
-
-class Unavailable(BaseModel):
-    """A signal that this target cannot deliver, and why."""
-
-    model_config = _CONFIG
-    signal: str
-    reason: str
-
-
-class RecordingRule(BaseModel):
-    """A precomputed series."""
-
-    model_config = _CONFIG
-    record: str
-    expression: str
-    labels: dict[str, str] = Field(default_factory=dict[str, str])
-
-
-class Monitoring(BaseModel):
-    """What is watched, promised and alerted on."""
-
-    model_config = _CONFIG
-    objectives: tuple[Objective, ...]
-    signals: tuple[Signal, ...]
-    recording_rules: tuple[RecordingRule, ...] = ()
-    alerts: tuple[Alert, ...]
-    unavailable: tuple[Unavailable, ...] = ()
-    dashboards: bool = True
-    page_burn_rates: tuple[float, ...] = (6.0, 14.4)
-    """Burn rates at which a page is sent, ascending: lines on the dashboard."""
 
 
 class Expected(BaseModel):
@@ -536,6 +474,10 @@ class ServingPlan(BaseModel):
     warnings: tuple[PlanWarning, ...]
     assumed: tuple[Assumption, ...]
     overrides: dict[str, dict[str, Any]] = Field(default_factory=dict[str, dict[str, Any]])
+    sagemaker: SageMakerSection | None = None
+    cloud_run: CloudRunSection | None = None
+    container_apps: ContainerAppsSection | None = None
+    """Decisions of one option alone; None for every other."""
 
     def summary(self) -> dict[str, Any]:
         """The few values a reviewer must see move: the component's inputs, so that a preview shows them."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 
-from servingstack.fields import WORDS
+from servingstack.fields import WORDS, resolved
 from servingstack.redact import names_secret
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def known_fields(model: type[BaseModel], prefix: str = "") -> dict[str, list[str
     """Field names by the path of their object (without list indexes), for "did you mean"; the kinds of a
     union by the path of the field that tells them apart."""
     known = {prefix: list(model.model_fields)}
-    for name, field in model.model_fields.items():
+    for name, field in ((name, resolved(field)) for name, field in model.model_fields.items()):
         path = f"{prefix}.{name}" if prefix else name
         if isinstance(field.discriminator, str):
             kinds = [inner.model_fields[field.discriminator] for inner in _models_in(field.annotation)]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import servingstack
-from servingstack.targets import REGISTRY
+from servingstack.targets import REGISTRY, capabilities
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "components" / "servingstack"
@@ -22,10 +22,15 @@ SHELL = (
     "component.py",
     "project.py",
     "cli/graph.py",
-    "targets/kubernetes/existing.py",
-    "targets/kubernetes/resources.py",
+    "targets/existing.py",
+    *(
+        f"{entry.package.removeprefix('servingstack.').replace('.', '/')}/{module}.py"
+        for entry in REGISTRY.values()
+        for module in ("existing", "resources")
+    ),
 )
 """The only modules that may import Pulumi; everything else is the pure core."""
+SDKS = {"pulumi", "pulumi_kubernetes", "pulumi_aws", "pulumi_gcp", "pulumi_azure_native"}
 IN_THE_CONTAINER = "targets/kubernetes/warm_up.py"
 """A script that runs elsewhere."""
 ENGINES = ("vllm", "triton", "torchserve", "sglang")
@@ -82,7 +87,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 def test_only_the_shell_imports_pulumi(path: Path) -> None:
     imported = {name.split(".")[0] for name in _imports(ast.parse(path.read_text()))}
     if _name(path) not in SHELL:
-        assert not {"pulumi", "pulumi_kubernetes"} & imported
+        assert not SDKS & imported
 
 
 def test_planning_and_rendering_load_no_part_of_pulumi() -> None:
@@ -101,7 +106,7 @@ def test_importing_the_package_loads_nothing_that_costs() -> None:
 
 
 def test_the_component_loads_no_cloud_no_catalog_and_no_command_line() -> None:
-    heavy = ("pulumi_kubernetes", "servingstack.catalog", "rich", "typer", "grafana_foundation_sdk")
+    heavy = (*sorted(SDKS - {"pulumi"}), "servingstack.catalog", "rich", "typer", "grafana_foundation_sdk")
     code = (
         f"import sys; from servingstack import ServingStack; print(sorted(set({heavy}) & set(sys.modules)))"
     )
@@ -132,20 +137,21 @@ def test_no_engine_names_a_target(path: Path) -> None:
 
 def test_the_registry_is_the_folders() -> None:
     folders = {
-        path.name for path in TARGETS.iterdir() if path.is_dir() and (path / "capabilities.py").is_file()
+        ".".join(path.parent.relative_to(TARGETS).parts) for path in TARGETS.rglob("*/capabilities.py")
     }
-    assert folders == {option.replace("-", "_") for option in REGISTRY}
+    assert folders == {entry.package.removeprefix("servingstack.targets.") for entry in REGISTRY.values()}
+    assert {folder.rpartition(".")[2] for folder in folders} == {name.replace("-", "_") for name in REGISTRY}
 
 
 @pytest.mark.parametrize("option", REGISTRY)
 def test_every_option_has_capabilities_a_component_tests_and_two_goldens(option: str) -> None:
-    capabilities = importlib.import_module(REGISTRY[option].capabilities).CAPABILITIES
-    assert capabilities.option == option
-    resources = importlib.import_module(REGISTRY[option].resources)
+    package = REGISTRY[option].package
+    assert capabilities(option).option == option
+    resources = importlib.import_module(f"{package}.resources")
     assert callable(resources.build)
     (component,) = [name for name in resources.__all__ if name != "build"]
     assert hasattr(servingstack, component)
-    folder = option.replace("-", "_")
+    folder = Path(*package.removeprefix("servingstack.targets.").split("."))
     assert list((ROOT / "tests" / "targets" / folder).glob("test_*.py"))
     for size in ("defaults", "max"):
         assert list((ROOT / "tests" / "goldens" / "plans").glob(f"{folder}*{size}*")), (

@@ -15,11 +15,10 @@ from servingstack.engines.sglang import (
     STOP_S,
     SglangSettings,
     container,
-    engine_image,
     mem_fraction_static,
     violations,
 )
-from servingstack.engines.sglang_extra import MANAGED_FLAGS, REFUSED_FLAGS, service_variable_collision
+from servingstack.engines.sglang_extra import MANAGED_FLAGS, REFUSED_FLAGS
 from servingstack.engines.sglang_limits import UPSTREAM, VERSION
 from servingstack.engines.vllm import VllmSettings
 from servingstack.plan import Architecture, Batching, Container, Flag, MemoryBar, Timeouts
@@ -279,7 +278,7 @@ class TestF079TheImageIsPinned:
         image = "registry.example:5000/sglang:v0.5.12@sha256:" + "b" * 64
         found = described(engine={"image": image})
         assert found.image == image
-        assert engine_image(SglangSettings(kind="sglang", image=image)) == (image, "0.5.12")
+        assert SglangSettings(kind="sglang", image=image).released() == (image, "0.5.12")
 
 
 @pytest.mark.parametrize("task", ["generate", "embed"])
@@ -322,8 +321,3 @@ def test_every_typed_choice_is_one_the_release_takes() -> None:
         parts = cast("list[dict[str, Any]]", schema[field]["anyOf"])
         choices = next(part["enum"] for part in parts if "enum" in part)
         assert set(choices) <= set(KNOWN[field.replace("_", "-")].choices), field
-
-
-def test_a_service_whose_variables_the_engine_reads_is_found_by_name() -> None:
-    assert service_variable_collision("sglang", VERSION) == "SGLANG_PORT"
-    assert service_variable_collision("chat-engine", VERSION) is None

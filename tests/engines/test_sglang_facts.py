@@ -10,17 +10,12 @@ import pytest
 from servingstack.engines import facts
 from servingstack.engines.sglang_limits import (
     BUILD_CAPABILITIES,
+    LIMITS,
     MIN_CAPABILITY,
     PRECISIONS,
     UPSTREAM,
     VERSION,
-    activation_dtype,
-    kv_cache_refusal,
-    precision_refusal,
-    quantization_method,
-    runs_native,
     task_refusal,
-    version_of,
 )
 
 T4, A100, L4, H100 = (7, 5), (8, 0), (8, 9), (9, 0)
@@ -85,38 +80,41 @@ def test_no_precision_is_claimed_below_what_the_image_was_built_for() -> None:
 class TestF131PrecisionByGpu:
     def test_a_t4_is_refused_whatever_the_precision_and_the_engine_that_serves_it_is_named(self) -> None:
         for precision in ("fp16", "awq", "fp8"):
-            refusal = precision_refusal(precision, T4)
+            refusal = LIMITS.precision_refusal(precision, T4)
             assert refusal is not None
             assert "8.0" in refusal
             assert "vLLM" in refusal
 
     def test_fp8_is_storage_alone_before_ada(self) -> None:
-        assert precision_refusal("fp8", A100) is None
-        assert not runs_native("fp8", A100)
-        assert runs_native("fp8", L4)
+        assert LIMITS.precision_refusal("fp8", A100) is None
+        assert not LIMITS.runs_native("fp8", A100)
+        assert LIMITS.runs_native("fp8", L4)
 
     def test_an_unknown_precision_lists_the_known(self) -> None:
-        refusal = precision_refusal("int3", H100)
+        refusal = LIMITS.precision_refusal("int3", H100)
         assert refusal is not None
         assert "awq" in refusal
 
     def test_full_precision_becomes_fp8_while_loading_and_nothing_else(self) -> None:
-        assert quantization_method("fp8", "bf16") == "fp8"
-        assert quantization_method("fp16", "bf16") is None
-        assert quantization_method("awq", "awq") is None, "forcing awq would keep the slow kernel"
+        assert LIMITS.quantization_method("fp8", "bf16") == "fp8"
+        assert LIMITS.quantization_method("fp16", "bf16") is None
+        assert LIMITS.quantization_method("awq", "awq") is None, "forcing awq would keep the slow kernel"
         with pytest.raises(ValueError, match="stored as awq"):
-            quantization_method("awq", "bf16")
-        assert quantization_method("fp8", "bf16") in facts.flags("sglang", VERSION)["quantization"].choices
+            LIMITS.quantization_method("awq", "bf16")
+        assert (
+            LIMITS.quantization_method("fp8", "bf16")
+            in facts.flags("sglang", VERSION)["quantization"].choices
+        )
 
     def test_an_fp8_cache_needs_native_fp8(self) -> None:
-        assert kv_cache_refusal("fp8_e4m3", A100) is not None
-        assert kv_cache_refusal("fp8_e5m2", L4) is None
-        assert kv_cache_refusal("auto", A100) is None
+        assert LIMITS.kv_cache_refusal("fp8_e4m3", A100) is not None
+        assert LIMITS.kv_cache_refusal("fp8_e5m2", L4) is None
+        assert LIMITS.kv_cache_refusal("auto", A100) is None
 
     def test_activations_are_a_type_that_the_release_takes(self) -> None:
         choices = facts.flags("sglang", VERSION)["dtype"].choices
-        assert {activation_dtype(p, H100) for p in PRECISIONS} <= set(choices)
-        assert activation_dtype("fp16", A100) == "half"
+        assert {LIMITS.activation_dtype(p, H100) for p in PRECISIONS} <= set(choices)
+        assert LIMITS.activation_dtype("fp16", A100) == "half"
 
 
 def test_a_task_that_is_not_served_names_the_engine_that_does() -> None:
@@ -127,6 +125,6 @@ def test_a_task_that_is_not_served_names_the_engine_that_does() -> None:
 
 def test_the_pinned_image_is_by_digest_and_its_release_known() -> None:
     assert "@sha256:" in UPSTREAM.reference
-    assert version_of(UPSTREAM.reference) == VERSION
-    assert version_of("registry.example/sglang:v0.5.12-cu129@sha256:" + "a" * 64) == "0.5.12"
-    assert version_of("registry.example/sglang@sha256:" + "a" * 64) is None
+    assert LIMITS.version_of(UPSTREAM.reference) == VERSION
+    assert LIMITS.version_of("registry.example/sglang:v0.5.12-cu129@sha256:" + "a" * 64) == "0.5.12"
+    assert LIMITS.version_of("registry.example/sglang@sha256:" + "a" * 64) is None

@@ -8,16 +8,7 @@ from importlib import resources
 import pytest
 
 from servingstack.engines import facts
-from servingstack.engines.vllm_limits import (
-    PRECISIONS,
-    UPSTREAM,
-    VERSION,
-    activation_dtype,
-    kv_cache_refusal,
-    precision_refusal,
-    quantization_method,
-    version_of,
-)
+from servingstack.engines.vllm_limits import LIMITS, PRECISIONS, UPSTREAM, VERSION
 
 
 @pytest.mark.parametrize("what", ["flags", "metrics", "quantization"])
@@ -71,32 +62,32 @@ class TestF131PrecisionByGpu:
     V100, T4, A100, L4, H100 = (7, 0), (7, 5), (8, 0), (8, 9), (9, 0)
 
     def test_awq_on_a_v100_is_refused(self) -> None:
-        refusal = precision_refusal("awq", self.V100)
+        refusal = LIMITS.precision_refusal("awq", self.V100)
         assert refusal is not None
         assert "7.5" in refusal
 
     def test_bf16_on_a_t4_is_refused_and_awq_runs_in_half(self) -> None:
-        assert precision_refusal("bf16", self.T4) is not None
-        assert precision_refusal("awq", self.T4) is None
-        assert activation_dtype("awq", self.T4) == "half"
+        assert LIMITS.precision_refusal("bf16", self.T4) is not None
+        assert LIMITS.precision_refusal("awq", self.T4) is None
+        assert LIMITS.activation_dtype("awq", self.T4) == "half"
 
     def test_awq_is_never_forced(self) -> None:
-        assert quantization_method("awq", "awq") is None
-        assert activation_dtype("awq", self.A100) == "bfloat16"
+        assert LIMITS.quantization_method("awq", "awq") is None
+        assert LIMITS.activation_dtype("awq", self.A100) == "bfloat16"
 
     def test_full_precision_becomes_fp8_while_loading_and_nothing_else(self) -> None:
-        assert quantization_method("fp8", "bf16") == "fp8"
-        assert quantization_method("fp16", "bf16") is None
+        assert LIMITS.quantization_method("fp8", "bf16") == "fp8"
+        assert LIMITS.quantization_method("fp16", "bf16") is None
         with pytest.raises(ValueError, match="stored as awq"):
-            quantization_method("awq", "bf16")
+            LIMITS.quantization_method("awq", "bf16")
 
     def test_an_fp8_cache_needs_native_fp8(self) -> None:
-        assert kv_cache_refusal("fp8", self.A100) is not None
-        assert kv_cache_refusal("fp8", self.L4) is None
-        assert kv_cache_refusal("auto", self.T4) is None
+        assert LIMITS.kv_cache_refusal("fp8", self.A100) is not None
+        assert LIMITS.kv_cache_refusal("fp8", self.L4) is None
+        assert LIMITS.kv_cache_refusal("auto", self.T4) is None
 
     def test_what_left_the_release_is_refused_by_name(self) -> None:
-        refusal = precision_refusal("bnb4", self.H100)
+        refusal = LIMITS.precision_refusal("bnb4", self.H100)
         assert refusal is not None
         assert "bnb4" in refusal
         assert "bitsandbytes" not in facts.known_values("vllm", VERSION, "quantization")
@@ -104,6 +95,6 @@ class TestF131PrecisionByGpu:
 
 def test_the_pinned_image_is_by_digest_and_its_release_known() -> None:
     assert "@sha256:" in UPSTREAM.reference
-    assert version_of(UPSTREAM.reference) == VERSION
-    assert version_of("registry.example/vllm:v0.11.0-cu129@sha256:" + "a" * 64) == "0.11.0"
-    assert version_of("registry.example/vllm@sha256:" + "a" * 64) is None
+    assert LIMITS.version_of(UPSTREAM.reference) == VERSION
+    assert LIMITS.version_of("registry.example/vllm:v0.11.0-cu129@sha256:" + "a" * 64) == "0.11.0"
+    assert LIMITS.version_of("registry.example/vllm@sha256:" + "a" * 64) is None

@@ -17,7 +17,7 @@ import httpx
 import pytest
 import yaml
 
-from servingstack.engines.vllm_limits import UPSTREAM, VERSION, version_of
+from servingstack.engines.vllm_limits import LIMITS, UPSTREAM, VERSION
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples/vllm-server"
 
@@ -274,7 +274,7 @@ def test_the_stack_names_the_image_and_nothing_else_is_needed() -> None:
     from servingstack.planner import plan
 
     document = yaml.safe_load((FOLDER / "stack.yaml").read_text())
-    assert version_of(document["engine"]["image"]) == VERSION
+    assert LIMITS.version_of(document["engine"]["image"]) == VERSION
     planned = plan(document)
     assert planned.container.image == document["engine"]["image"]
     assert planned.container.command[:2] == ("vllm", "serve")

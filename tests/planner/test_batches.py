@@ -12,6 +12,7 @@ from tests.planner.build import known, on
 
 from servingstack import catalog
 from servingstack.errors import Infeasible
+from servingstack.measured_formats import parse
 from servingstack.plan import ServingPlan
 from servingstack.planner import plan
 from servingstack.planner.batches import BatchReplica, BatchSpeed, batch_speed
@@ -49,6 +50,66 @@ def test_the_table_wins_and_says_so() -> None:
     best = max(MEASURED, key=lambda row: row[0] / row[1])
     assert found.batching.max_num_seqs == best[0]
     assert found.expected.requests_per_s.value == pytest.approx(best[0] / best[1], rel=0.01)
+    assert found.expected.latency_p95_ms.source == "measured batches"
+
+
+# Four concurrencies of a Triton whose batcher fills: times as perf_analyzer writes them, microseconds.
+_HEAD = (
+    "Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,"
+    "Server Compute Infer,Server Compute Output,Client Recv,p50 latency,p90 latency,p95 latency,p99 latency\n"
+)
+_ROWS = ((1, 250, 3_900), (8, 1330, 5_900), (16, 1600, 9_900), (64, 1590, 40_000))
+PERF_ANALYZER = _HEAD + "".join(
+    f"{c},{rate},20,100,0,60,{infer},40,0,{infer},{infer},{infer},{infer}\n" for c, rate, infer in _ROWS
+)
+
+
+def _benched(text: str = PERF_ANALYZER, **fields: Any) -> dict[str, Any]:
+    """The table of a document, with the GPU that the file does not say."""
+    return {
+        **parse(text, "perf.csv").model_dump(mode="json", exclude_none=True),
+        "accelerator": "l4",
+        **fields,
+    }
+
+
+def test_perf_analyzers_times_of_the_model_are_the_batches_and_say_so() -> None:
+    """Little's law over the server's compute time: 1330/s x 6 ms are 8 in a batch."""
+    found = _planned(measured=_benched())
+    # 16 in 10 ms bear as much as 64 in 40: the largest batch that was still worth it.
+    assert found.batching.max_num_seqs == 16
+    assert found.expected.requests_per_s.value == pytest.approx(1600, rel=0.01)
+    assert found.expected.latency_p95_ms.source == "measured (perf-analyzer), concurrency 1 to 64"
+    assert "measured-table-unused" not in [warning.code for warning in found.warnings]
+    off = next(warning for warning in found.warnings if warning.code == "estimate-was-off")
+    assert "a batch of" in off.message
+    assert "estimate" in off.message
+
+
+@pytest.mark.parametrize(
+    ("models", "table", "why"),
+    [
+        ((model(),), _benched(accelerator="h100-80gb"), "measured with accelerator"),
+        (
+            (model(),),
+            _benched("Concurrency,Inferences/Second,p50 latency\n1,100,9000\n"),
+            "nothing of the model",
+        ),
+        ((model(instance_group=[{"count": 2}]),), _benched(), "copies on one GPU"),
+    ],
+)
+def test_a_benchmark_that_says_nothing_of_the_batches_is_not_used_and_said(
+    models: tuple[dict[str, Any], ...], table: dict[str, Any], why: str
+) -> None:
+    found = _planned(*models, measured=table)
+    unused = next(warning for warning in found.warnings if warning.code == "measured-table-unused")
+    assert why in unused.message
+    assert found.expected.latency_p95_ms.source.startswith("roofline")
+
+
+def test_measured_batches_win_over_a_benchmark() -> None:
+    rows = [{"accelerator": "L4", "batch_size": 4, "latency": "4ms"}]
+    found = _planned(model={"batch_times": rows}, measured=_benched())
     assert found.expected.latency_p95_ms.source == "measured batches"
 
 

@@ -10,6 +10,7 @@ from servingstack.args import ServingStackArgs
 from servingstack.errors import InvalidInput
 from servingstack.planner import plan
 from servingstack.planner.demand import resolve
+from servingstack.targets import capabilities
 
 from .build import LLAMA_8B, document
 
@@ -61,14 +62,14 @@ def test_what_was_given_is_not_assumed() -> None:
 @pytest.mark.parametrize(("tokens", "length"), [((1024, 256), 4096), ((100, 20), 256), ((3000, 1000), 8192)])
 def test_the_default_length_holds_the_traffic_twice(tokens: tuple[int, int], length: int) -> None:
     doc = document(LLAMA_8B, traffic={"input_tokens": tokens[0], "output_tokens": tokens[1]})
-    assert resolve(ServingStackArgs.parse(doc)).max_model_len == length
+    assert resolve(ServingStackArgs.parse(doc), capabilities("kubernetes")).max_model_len == length
 
 
 def test_the_default_length_stays_within_the_model() -> None:
     doc = document(
         "meta-llama/Meta-Llama-3-8B-Instruct", traffic={"input_tokens": 6000, "output_tokens": 500}
     )
-    assert resolve(ServingStackArgs.parse(doc)).max_model_len == 8192
+    assert resolve(ServingStackArgs.parse(doc), capabilities("kubernetes")).max_model_len == 8192
 
 
 def test_lengths_that_contradict_each_other_are_invalid() -> None:

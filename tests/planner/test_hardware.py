@@ -13,12 +13,13 @@ from servingstack.errors import Infeasible, InvalidInput, Violation
 from servingstack.planner import plan
 from servingstack.planner.hardware import offers
 from servingstack.planner.host import Host, Ranks, host, needed_memory
+from servingstack.targets import capabilities
 
 from .build import LLAMA_8B, LLAMA_70B, document
 
 
 def _offers(**parts: Any) -> tuple[Any, ...]:
-    return offers(ServingStackArgs.parse(document(**parts)))
+    return offers(ServingStackArgs.parse(document(**parts)), capabilities("kubernetes"))
 
 
 def test_f022_a_replica_must_fit_what_a_small_machine_leaves_to_pods() -> None:

@@ -10,13 +10,13 @@ import pytest
 
 from servingstack.args import ServingStackArgs
 from servingstack.planner.candidate import Layout, Loss, fit, layout, narrowed, opened
-from servingstack.planner.checks import option_of
 from servingstack.planner.demand import Demand, resolve
 from servingstack.planner.fleet import fleet
 from servingstack.planner.hardware import offers
 from servingstack.planner.parallelism import pipelines, splits, uneven
 from servingstack.planner.precision import requested
 from servingstack.planner.search import pins_of, search
+from servingstack.targets import capabilities
 
 from .build import document
 from .test_properties import GPUS, MODELS
@@ -28,7 +28,7 @@ def every_layout(demand: Demand) -> Iterator[Layout]:
     """All candidates that fit: even splits of a node, else uneven ones, else pipelines."""
     model, pins = demand.model, pins_of(demand)
     precision = requested(model, demand.args.model.precision)
-    for offer in offers(demand.args):
+    for offer in offers(demand.args, demand.can):
         size = offer.gpus_per_node
         for tried in (
             splits(model, precision, size, pins),
@@ -44,14 +44,13 @@ def every_layout(demand: Demand) -> Iterator[Layout]:
 
 def cheapest(demand: Demand) -> float | None:
     """The lowest cost of all candidates, each looked at in full."""
-    can = option_of(demand.args)
     costs: list[float] = []
     for each in every_layout(demand):
         wide = opened(demand, each)
         if isinstance(wide, Loss):
             continue
         batch = narrowed(demand, wide)
-        found = fleet(demand, fit(demand, each, batch), can)
+        found = fleet(demand, fit(demand, each, batch))
         if not isinstance(found, Loss):
             costs.append(found.steady_usd)
     return min(costs, default=None)
@@ -92,8 +91,8 @@ def _demand(source: random.Random) -> dict[str, Any]:
 def test_no_candidate_is_cheaper_than_the_winner(seed: int) -> None:
     source = random.Random(seed)
     for _ in range(DEMANDS):
-        demand = resolve(ServingStackArgs.parse(_demand(source)))
-        best = search(demand, option_of(demand.args)).best
+        demand = resolve(ServingStackArgs.parse(_demand(source)), capabilities("kubernetes"))
+        best = search(demand).best
         expected = cheapest(demand)
         if expected is None:  # the loop does not convert precisions, the search may
             assert best is None or best.fit.layout.served.quantization == "fp8"

@@ -13,9 +13,9 @@ from servingstack.args import ServingStackArgs
 from servingstack.errors import Infeasible, InvalidInput
 from servingstack.plan import ServingPlan
 from servingstack.planner import plan
-from servingstack.planner.checks import option_of
 from servingstack.planner.demand import resolve
 from servingstack.planner.search import search
+from servingstack.targets import capabilities
 
 from .build import document
 
@@ -62,13 +62,13 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
 def cost(doc: dict[str, Any]) -> float:
     """What the search minimises, USD per hour."""
     args = ServingStackArgs.parse(doc)
-    best = search(resolve(args), option_of(args)).best
+    best = search(resolve(args, capabilities("kubernetes"))).best
     return math.inf if best is None else best.fleet.steady_usd
 
 
 def gpus(doc: dict[str, Any]) -> float:
     args = ServingStackArgs.parse(doc)
-    best = search(resolve(args), option_of(args)).best
+    best = search(resolve(args, capabilities("kubernetes"))).best
     return math.inf if best is None else best.fit.layout.gpus
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import promql_parser
 
-from servingstack.plan import Monitoring
+from servingstack.watched import Monitoring
 
 
 def normal(expression: str) -> str:

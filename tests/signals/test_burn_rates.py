@@ -10,8 +10,8 @@ import yaml
 from tests.sample import DOCUMENT, sample_plan
 from tests.signals.promql import normal
 
-from servingstack.plan import OBJECTIVE_DAYS, Monitoring
 from servingstack.signals.burn_rates import BURN_RATES
+from servingstack.watched import OBJECTIVE_DAYS, Monitoring
 
 ORACLE = Path(__file__).parents[1] / "oracles" / "sloth" / "rules.yaml"
 SLO = {"availability": 99.9, "ttft_p95": "500ms", "tpot_p50": "50ms", "latency_p99": "20s"}

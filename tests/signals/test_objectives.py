@@ -10,8 +10,8 @@ from tests.signals.promql import selectors
 
 from servingstack.engines import facts
 from servingstack.errors import InvalidInput
-from servingstack.plan import Monitoring
 from servingstack.signals import edge_warnings
+from servingstack.watched import Monitoring
 
 
 def _monitoring(slo: dict[str, Any], **changes: Any) -> Monitoring:

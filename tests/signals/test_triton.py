@@ -12,8 +12,8 @@ from tests.signals.test_watch import MATRIX
 
 from servingstack.engines import facts
 from servingstack.errors import InvalidInput
-from servingstack.plan import Monitoring
 from servingstack.planner import plan
+from servingstack.watched import Monitoring
 
 COUNTER = re.compile(r"nv_\w+_(us|success|failure|count)\b")
 

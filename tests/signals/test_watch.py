@@ -11,10 +11,11 @@ from tests.sample import DOCUMENT, sample_plan
 from tests.signals.promql import expressions, normal, selectors
 
 from servingstack.engines import facts
-from servingstack.plan import Monitoring, ServingPlan
+from servingstack.plan import ServingPlan
 from servingstack.planner import plan as make_plan
 from servingstack.signals import ACTIVITY, QUEUE_DEPTH
 from servingstack.targets.kubernetes import manifests
+from servingstack.watched import Monitoring
 
 MATRIX = [
     *(f"{kind}_{percentile}" for kind in ("latency", "ttft", "tpot") for percentile in ("p50", "p95", "p99")),

@@ -84,9 +84,18 @@ def prices(cloud: str | None = None, instance_type: str | None = None) -> tuple[
 
 
 @cache
-def regions(cloud: str) -> tuple[str, ...]:
-    """The regions of a cloud for which any price is known, sorted."""
-    return tuple(sorted({region for row_cloud, _, region in _price_rows() if row_cloud == cloud}))
+def regions(cloud: str, service: str = "vm") -> tuple[str, ...]:
+    """The regions of a cloud for which any price of a service is known, sorted."""
+    machines = _by_name()
+    return tuple(
+        sorted(
+            {
+                region
+                for row_cloud, name, region in _price_rows()
+                if row_cloud == cloud and machines[row_cloud, name].service == service
+            }
+        )
+    )
 
 
 def _price(row: Row) -> Price:

@@ -16,7 +16,7 @@ GIB = 1024 * MIB
 Cloud: TypeAlias = Literal["aws", "gcp", "azure"]
 Form: TypeAlias = Literal["sxm", "pcie", "nvl"]
 Interconnect: TypeAlias = Literal["nvlink", "pcie"]
-Service: TypeAlias = Literal["vm", "sagemaker-hosting", "cloud-run"]
+Service: TypeAlias = Literal["vm", "sagemaker-hosting", "cloud-run", "container-apps"]
 Task: TypeAlias = Literal["generate", "embed", "classify"]
 Precision: TypeAlias = Literal[
     "fp32", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "w4a16", "mxfp4", "nvfp4", "bnb4"

@@ -44,7 +44,7 @@ class Batcher:
 class MeasuredBatch(BaseModel):
     """How long one copy of the model took for a batch, with nothing else on the GPU."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     accelerator: GpuId
     """GPU it was measured on, any case, aliases allowed."""
     batch_size: Whole = Field(ge=1, le=100_000)

@@ -7,7 +7,7 @@ patches and is never chosen.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -76,25 +76,14 @@ class Engine:
 
 def tuning(args: ServingStackArgs) -> Tuning:
     """Settings of token-by-token batching: the given ones, else all left to the planner."""
-    return (
-        args.engine if isinstance(args.engine, VllmSettings | SglangSettings) else VllmSettings(kind="vllm")
-    )
+    given = args.engine
+    return given if isinstance(given, VllmSettings | SglangSettings) else vllm.settings_of(args)
 
 
 def _torchserve_image(args: ServingStackArgs) -> tuple[str, str | None]:
     if not isinstance(args.engine, TorchServeSettings):
         raise TypeError("TorchServe is never chosen by itself: it has no default settings")
     return torchserve.engine_image(args.engine)
-
-
-def _sglang_image(args: ServingStackArgs) -> tuple[str, str | None]:
-    given = args.engine
-    return sglang.engine_image(given if isinstance(given, SglangSettings) else SglangSettings(kind="sglang"))
-
-
-def _vllm_image(args: ServingStackArgs) -> tuple[str, str | None]:
-    given = args.engine
-    return vllm.engine_image(given if isinstance(given, VllmSettings) else VllmSettings(kind="vllm"))
 
 
 ENGINES: dict[str, Engine] = {
@@ -105,18 +94,18 @@ ENGINES: dict[str, Engine] = {
             tasks=("generate", "embed", "classify"),
             container=vllm.container,
             violations=vllm.violations,
-            image=_vllm_image,
+            image=lambda args: vllm.settings_of(args).released(),
             tables=lambda _: vllm_signals,
-            limits=vllm_limits,
+            limits=vllm_limits.LIMITS,
         ),
         Engine(
             kind="sglang",
             tasks=("generate", "embed"),
             container=sglang.container,
             violations=sglang.violations,
-            image=_sglang_image,
+            image=lambda args: sglang.settings_of(args).released(),
             tables=lambda _: sglang_signals,
-            limits=sglang_limits,
+            limits=sglang_limits.LIMITS,
         ),
         Engine(
             kind="triton",
@@ -145,15 +134,17 @@ ENGINES: dict[str, Engine] = {
 }
 
 
-def engine_of(args: ServingStackArgs) -> Engine:
-    """The engine that serves the stack."""
-    return ENGINES[kind_of(args)]
+def engine_of(args: ServingStackArgs, directories: Collection[str] = ()) -> Engine:
+    """The engine that serves the stack, on an option that brings the sources of these schemes as
+    directories."""
+    return ENGINES[kind_of(args, directories)]
 
 
-def kind_of(args: ServingStackArgs) -> str:
+def kind_of(args: ServingStackArgs, directories: Collection[str] = ()) -> str:
     """Its kind. `auto` is Triton for a model repository in a bucket and for a task that vLLM has not, else
-    vLLM."""
+    vLLM; a bucket that the option brings as a directory holds weights."""
     if args.engine.kind != "auto":
         return args.engine.kind
-    repository = args.model.source == "files" or triton.scheme_of(args.model.source) in triton.STORES
+    scheme = triton.scheme_of(args.model.source)
+    repository = args.model.source == "files" or (scheme in triton.STORES and scheme not in directories)
     return "triton" if repository or args.model.task == "other" else "vllm"

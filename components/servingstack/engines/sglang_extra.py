@@ -1,15 +1,14 @@
-"""What a user may hand to SGLang past the typed settings: extra arguments and extra environment variables.
+"""What SGLang's pinned release lets a user add to its command line and environment, as data; `extra` says
+how it is checked.
 
-Trap: SGLang's parser is plain argparse, which completes unique beginnings: `--mem-frac=0.5` would set
-`--mem-fraction-static` past the plan. Only names that the release spells out in full are let through.
+Trap: several of its variables switch off what the plan stands on without any error: with
+PROMETHEUS_MULTIPROC_DIR set by hand the metrics of all but one process are gone.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-
-from . import facts
+from servingstack.engines.extra import Extras
+from servingstack.engines.sglang_limits import VERSION
 
 MANAGED_FLAGS = {
     "model-path": "model.id",
@@ -75,88 +74,6 @@ REFUSED_ENV = frozenset(
         "NVIDIA_VISIBLE_DEVICES",
     }
 )
-_SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIAL)", re.IGNORECASE)
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NUMBER = re.compile(r"-\d+(\.\d+)?")
-
-
-def flag_name(argument: str, known: Mapping[str, facts.FlagInfo]) -> str:
-    """The flag an argument sets: by its name, an alias (`--model`), or negated."""
-    head = argument.partition("=")[0]
-    name = head.removeprefix("--")
-    positive = name.removeprefix("no-")
-    if name not in known and positive in known and known[positive].kind == "bool":
-        return positive
-    return next((flag.name for flag in known.values() if head in flag.aliases), name)
-
-
-def check_extra_args(arguments: Sequence[str], version: str) -> list[str]:
-    """Everything wrong with extra arguments, as sentences. Empty if nothing is."""
-    known = facts.flags("sglang", version)
-    wrong: list[str] = []
-    takes_value = False
-    for argument in arguments:
-        if not _is_flag(argument):
-            if not takes_value:
-                wrong.append(f"{argument!r} follows no flag that takes one more value")
-            takes_value = False
-        elif " " in argument.partition("=")[0]:
-            wrong.append(f"{argument!r} is several arguments in one; give each its own element")
-            takes_value = False
-        else:
-            name = flag_name(argument, known)
-            wrong += _flag_problems(argument, name, known)
-            alone = name in known and known[name].kind in facts.FLAGLESS_KINDS
-            takes_value = not alone and "=" not in argument
-    return wrong
-
-
-def extra_flags(arguments: Sequence[str]) -> list[tuple[str, str | None]]:
-    """Checked arguments as (name without hyphens, value): `--a=b` and `--a b` alike."""
-    found: list[tuple[str, str | None]] = []
-    for argument in arguments:
-        if not _is_flag(argument):
-            found[-1] = (found[-1][0], argument)
-            continue
-        head, inline, value = argument.partition("=")
-        found.append((head.removeprefix("--"), value if inline else None))
-    return found
-
-
-def _is_flag(argument: str) -> bool:
-    return argument.startswith("-") and not _NUMBER.fullmatch(argument)
-
-
-def _flag_problems(argument: str, name: str, known: Mapping[str, facts.FlagInfo]) -> list[str]:
-    spelt = argument.partition("=")[0]
-    if name in MANAGED_FLAGS:
-        return [f"{spelt} has a field of its own: use {MANAGED_FLAGS[name]}"]
-    if name in REFUSED_FLAGS:
-        return [f"{spelt} would contradict the plan: {REFUSED_FLAGS[name]}"]
-    if not spelt.startswith("--") or name not in known:
-        return [f"{spelt} is no flag of this SGLang release. {facts.closest(name, list(known))}".rstrip()]
-    return []
-
-
-def check_extra_env(variables: Mapping[str, str], version: str) -> list[str]:
-    """Everything wrong with extra environment variables, as sentences. Empty if nothing is."""
-    known = facts.environment("sglang", version)
-    planned = {name for name, _ in cache_environment("/")}
-    wrong: list[str] = []
-    for name in variables:
-        if not _ENV_NAME.fullmatch(name):
-            wrong.append(f"{name!r} is no name of an environment variable")
-        elif name in MANAGED_ENV:
-            wrong.append(f"{name} is a secret: use {MANAGED_ENV[name]}")
-        elif name in REFUSED_ENV or name in planned:
-            wrong.append(f"{name} is set by the plan")
-        elif _SECRET_NAME.search(name) and name not in known:
-            wrong.append(f"{name} looks like a secret, and this text lands in the state in clear")
-        elif name.startswith("SGLANG_") and name not in known:
-            wrong.append(
-                f"{name} is no variable of this SGLang release. {facts.closest(name, sorted(known))}".rstrip()
-            )
-    return wrong
 
 
 def cache_environment(cache_path: str) -> tuple[tuple[str, str], ...]:
@@ -183,13 +100,13 @@ def cache_environment(cache_path: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-def service_variable_collision(service: str, version: str) -> str | None:
-    """The engine's variable that a Kubernetes Service of that name would overwrite in every pod of its
-    namespace. SGLang warns of such a value and takes its default (environ.py, EnvField.get), where vLLM
-    dies."""
-    stem = service.upper().replace("-", "_")
-    known = facts.environment("sglang", version)
-    return next(
-        (f"{stem}{end}" for end in ("_PORT", "_SERVICE_HOST", "_SERVICE_PORT") if f"{stem}{end}" in known),
-        None,
-    )
+EXTRAS = Extras(
+    engine="sglang",
+    name="SGLang",
+    version=VERSION,
+    managed_flags=MANAGED_FLAGS,
+    refused_flags=REFUSED_FLAGS,
+    managed_env=MANAGED_ENV,
+    refused_env=REFUSED_ENV,
+    caches=cache_environment,
+)

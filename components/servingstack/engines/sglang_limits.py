@@ -6,9 +6,7 @@ Trap: SGLang's code says compute capability 7.5 in places (awq, int8), but the k
 
 from __future__ import annotations
 
-import re
-
-from servingstack.engines.vllm_limits import Capability, Image, PrecisionLimit
+from servingstack.engines.limits import Capability, Image, PrecisionLimit, TokenLimits
 
 VERSION = "0.5.20"
 """The pinned release: the newest for which flags, metrics and a public image digest all exist."""
@@ -27,9 +25,6 @@ BUILD_CAPABILITIES: tuple[Capability, ...] = ((8, 0), (8, 9), (9, 0), (10, 0), (
 """Architectures in `sgl_kernel/sm90/common_ops.abi3.so` of sglang-kernel 0.4.7, which this release requires
 (its fatbin headers list 80 89 90 100 120; 8.6 runs the code of 8.0)."""
 MIN_CAPABILITY = BUILD_CAPABILITIES[0]
-FP8_KV_CAPABILITY: Capability = (8, 9)
-"""Below it a GPU has no fp8 arithmetic. The release names only a CUDA version (arg_groups/fields/model.py,
-Model.kv_cache_dtype); the plan stays on the safe side, with vLLM's limit."""
 
 _QUANT = "sglang/srt/layers/quantization/"
 _CT = _QUANT + "compressed_tensors/schemes/compressed_tensors_"
@@ -50,58 +45,16 @@ PRECISIONS = {
 }
 """Precisions that this release serves."""
 
-
-def precision_refusal(precision: str, capability: Capability) -> str | None:
-    """Why a GPU of that compute capability cannot serve the precision, or None if it can."""
-    have = f"{capability[0]}.{capability[1]}"
-    if capability < MIN_CAPABILITY:
-        return (
-            f"SGLang {VERSION} is built for compute capability 8.0 and up; this GPU has {have} "
-            "(vLLM serves it from 7.5)"
-        )
-    limit = PRECISIONS.get(precision)
-    if limit is None:
-        return f"SGLang {VERSION} does not serve {precision}; it serves {', '.join(PRECISIONS)}"
-    if capability < limit.minimum:
-        need = f"{limit.minimum[0]}.{limit.minimum[1]}"
-        return f"{precision} needs compute capability {need}; this GPU has {have}"
-    return None
-
-
-def runs_native(precision: str, capability: Capability) -> bool:
-    """Whether arithmetic runs at that precision, not only storage. False for a precision that is not
-    served."""
-    limit = PRECISIONS.get(precision)
-    return limit is not None and capability >= limit.native
-
-
-def kv_cache_refusal(kv_cache_dtype: str, capability: Capability) -> str | None:
-    """Why a GPU cannot keep its KV cache in that type, or None if it can."""
-    if kv_cache_dtype.startswith("fp8") and capability < FP8_KV_CAPABILITY:
-        return f"an fp8 KV cache needs compute capability 8.9; this GPU has {capability[0]}.{capability[1]}"
-    return None
-
-
-def activation_dtype(precision: str, capability: Capability) -> str:
-    """`--dtype`: half where the weights are fp16, float for fp32, else bfloat16. `capability` is taken as
-    vLLM's function takes it; every GPU that SGLang runs on has bfloat16."""
-    del capability
-    return {"fp32": "float", "fp16": "half"}.get(precision, "bfloat16")
-
-
-def quantization_method(precision: str, stored: str) -> str | None:
-    """`--quantization` for serving `precision` from a checkpoint stored as `stored`; None where the engine
-    reads it from the checkpoint (it then picks the Marlin kernels itself).
-
-    Raises ValueError where the engine cannot convert while loading."""
-    full = {"bf16", "fp16", "fp32"}
-    if precision == stored or (precision in full and stored in full):
-        return None
-    if precision == "fp8" and stored in full:
-        return "fp8"
-    raise ValueError(
-        f"SGLang cannot load {stored} weights as {precision}; use a checkpoint that is stored as {precision}"
-    )
+LIMITS = TokenLimits(
+    name="SGLang",
+    image=UPSTREAM,
+    minimum=MIN_CAPABILITY,
+    precisions=PRECISIONS,
+    # Below it a GPU has no fp8 arithmetic. The release names only a CUDA version
+    # (arg_groups/fields/model.py, Model.kv_cache_dtype); the plan stays on the safe side, with vLLM's limit.
+    fp8_kv=(8, 9),
+    instead=" (vLLM serves it from 7.5)",
+)
 
 
 def task_refusal(task: str) -> str | None:
@@ -109,14 +62,3 @@ def task_refusal(task: str) -> str | None:
     if task in ("generate", "embed"):
         return None
     return f"SGLang serves generate and embed here; {task} is served by vLLM (engine.kind: vllm) or Triton"
-
-
-_TAGGED = re.compile(r":v?(\d+\.\d+\.\d+)[^/@]*@sha256:")
-
-
-def version_of(reference: str) -> str | None:
-    """The release that an image reference names in its tag, or the pinned one's; None where it names none."""
-    if reference.rpartition("@")[2] == UPSTREAM.reference.rpartition("@")[2]:
-        return UPSTREAM.version
-    tagged = _TAGGED.search(reference)
-    return tagged[1] if tagged else None

@@ -23,9 +23,8 @@ from functools import cache
 
 from servingstack.engines import facts
 from servingstack.engines.sglang_limits import VERSION
-from servingstack.engines.signal import Counts, EngineSignal, edge_at_or_above, le
+from servingstack.engines.signal import Counts, EngineSignal, counted_edge, le, per_second, percentiles, rate
 
-_PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _API = 'endpoint=~"/v1/.*"'
 """Routes as they are declared; the probes' /health and /metrics are others."""
 _STREAMED = 'is_streaming="true"'
@@ -45,22 +44,7 @@ def _edges(metric: str) -> tuple[float, ...]:
 def _percentiles(prefix: str) -> list[EngineSignal]:
     title, metric, only = _HISTOGRAMS[prefix]
     summed = f"sum by (le) (rate({metric}_bucket{{$selector{only}}}[$window]))"
-    return [
-        EngineSignal(
-            id=f"{prefix}_{suffix}",
-            title=f"{title}, {suffix}",
-            unit="s",
-            expression=f"histogram_quantile({quantile}, {summed})",
-            metrics=(metric,),
-            histogram=metric,
-            edges=_edges(metric),
-        )
-        for suffix, quantile in _PERCENTILES.items()
-    ]
-
-
-def _rate(signal: str, title: str, unit: str, metric: str) -> EngineSignal:
-    return EngineSignal(signal, title, unit, f"sum(rate({metric}{{$selector}}[$window]))", (metric,))
+    return percentiles(prefix, title, summed, (metric,), _edges(metric))
 
 
 def _gauge(signal: str, title: str, unit: str, how: str, metric: str) -> EngineSignal:
@@ -74,12 +58,12 @@ def signals(version: str | None = VERSION) -> dict[str, EngineSignal]:
     for an own image of another release, what it calls differently is missing from the panels."""
     del version
     hits, prompts = "sglang:cached_tokens_total", "sglang:prompt_tokens_total"
-    hit_rate = f"sum(rate({hits}{{$selector}}[$window])) or vector(0)"
+    hit_rate = f"{rate(hits)} or vector(0)"
     found = [
         *(signal for prefix in _HISTOGRAMS for signal in _percentiles(prefix)),
-        _rate("requests_per_second", "Finished requests", "reqps", "sglang:num_requests_total"),
-        _rate("output_tokens_per_second", "Generated tokens", "tps", "sglang:generation_tokens_total"),
-        _rate("input_tokens_per_second", "Prompt tokens", "tps", prompts),
+        per_second("requests_per_second", "Finished requests", "reqps", "sglang:num_requests_total"),
+        per_second("output_tokens_per_second", "Generated tokens", "tps", "sglang:generation_tokens_total"),
+        per_second("input_tokens_per_second", "Prompt tokens", "tps", prompts),
         EngineSignal(
             "preemptions",
             "Retracted requests",
@@ -101,7 +85,7 @@ def signals(version: str | None = VERSION) -> dict[str, EngineSignal]:
             "prefix_cache_hit_rate",
             "Prefix cache hits",
             "ratio",
-            f"({hit_rate})\n/\n(sum(rate({prompts}{{$selector}}[$window])))",
+            f"({hit_rate})\n/\n({rate(prompts)})",
             (hits, prompts),
         ),
     ]
@@ -110,9 +94,8 @@ def signals(version: str | None = VERSION) -> dict[str, EngineSignal]:
 
 def _error_counts() -> Counts:
     metric = "sglang:http_responses_total"
-    total = f"sum(rate({metric}{{$selector,{_API}}}[$window]))"
-    bad = f'sum(rate({metric}{{$selector,{_API},status_code=~"5.."}}[$window])) or vector(0)'
-    return Counts(total, bad)
+    bad = rate(metric, f'$selector,{_API},status_code=~"5.."')
+    return Counts(rate(metric, f"$selector,{_API}"), f"{bad} or vector(0)")
 
 
 def objective_counts(kind: str, threshold_s: float | None = None, version: str | None = VERSION) -> Counts:
@@ -123,19 +106,15 @@ def objective_counts(kind: str, threshold_s: float | None = None, version: str |
         return _error_counts()
     edge = histogram_edge(kind, threshold_s or 0.0, version)
     _, metric, only = _HISTOGRAMS[kind]
-    total = f"sum(rate({metric}_count{{$selector{only}}}[$window]))"
-    good = f'sum(rate({metric}_bucket{{$selector{only},le="{le(edge)}"}}[$window]))'
+    total = rate(f"{metric}_count", f"$selector{only}")
+    good = rate(f"{metric}_bucket", f'$selector{only},le="{le(edge)}"')
     return Counts(total, f"({total}) - ({good})")
 
 
 def histogram_edge(kind: str, threshold_s: float, version: str | None = VERSION) -> float:
     """The edge that stands for a threshold of `latency`, `ttft`, `tpot` or `queue_time`, seconds. ValueError
     above the last edge."""
-    edges = signals(version)[f"{kind}_p95"].edges
-    edge = edge_at_or_above(edges, threshold_s)
-    if edge is None:
-        raise ValueError(f"SGLang counts {kind} up to {edges[-1]:g} s | Ask for at most that.")
-    return edge
+    return counted_edge("SGLang", kind, signals(version)[f"{kind}_p95"].edges, threshold_s)
 
 
 def stalled(selector: str, window: str = "5m") -> str:

@@ -67,6 +67,45 @@ def le(edge: float) -> str:
     return repr(float(edge))
 
 
+PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+def rate(metric: str, matchers: str = "$selector", window: str = "$window") -> str:
+    """Events of a counter per second, over the whole stack."""
+    return f"sum(rate({metric}{{{matchers}}}[{window}]))"
+
+
+def per_second(signal: str, title: str, unit: str, metric: str) -> EngineSignal:
+    """A counter's rate as a signal."""
+    return EngineSignal(signal, title, unit, rate(metric), (metric,))
+
+
+def percentiles(
+    prefix: str, title: str, summed: str, metrics: tuple[str, ...], edges: tuple[float, ...]
+) -> list[EngineSignal]:
+    """The three percentiles of a histogram in seconds: `summed` is its buckets' rate by `le`."""
+    return [
+        EngineSignal(
+            id=f"{prefix}_{suffix}",
+            title=f"{title}, {suffix}",
+            unit="s",
+            expression=f"histogram_quantile({quantile}, {summed})",
+            metrics=metrics,
+            histogram=metrics[0],
+            edges=edges,
+        )
+        for suffix, quantile in PERCENTILES.items()
+    ]
+
+
+def counted_edge(engine: str, kind: str, edges: tuple[float, ...], threshold_s: float) -> float:
+    """The edge that stands for a threshold, seconds. ValueError above the last edge."""
+    edge = edge_at_or_above(edges, threshold_s)
+    if edge is None:
+        raise ValueError(f"{engine} counts {kind} up to {edges[-1]:g} s | Ask for at most that.")
+    return edge
+
+
 class EngineTables(Protocol):
     """What an engine's signal module offers, as a module or as an object that knows the stack."""
 

@@ -60,7 +60,7 @@ _TAGGED = re.compile(r":v?(\d+\.\d+\.\d+)[^/@]*@sha256:")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSWORD|API_?KEY|CREDENTIAL", re.IGNORECASE)
 _PLANNED_ENV = frozenset({"TEMP", "TMP", "TMPDIR", "LOG_LOCATION", "METRICS_LOCATION", "HOME", "TORCH_HOME"})
-_SETTINGS = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=False)
+_SETTINGS = ConfigDict(frozen=True, extra="forbid", defer_build=True, validate_default=False)
 
 UNMAINTAINED = PlanWarning(
     code="engine-unmaintained",

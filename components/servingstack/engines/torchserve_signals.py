@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from servingstack.engines.signal import Counts, EngineSignal
+from servingstack.engines.signal import Counts, EngineSignal, rate
 from servingstack.engines.torchserve import VERSION
-from servingstack.plan import Unavailable
+from servingstack.watched import Unavailable
 
 REQUESTS = "ts_inference_requests_total"
 LATENCY = "ts_inference_latency_microseconds"
@@ -36,11 +36,11 @@ _NO_TOKENS = "TorchServe counts requests, not tokens."
 def signals(version: str | None = VERSION) -> dict[str, EngineSignal]:
     """Every signal of the engine by id, whatever the release: at a project's end no name moves any more."""
     del version
-    latency, queue, requests = (_rate(name) for name in (LATENCY, QUEUE, REQUESTS))
+    latency, queue, requests = (rate(name) for name in (LATENCY, QUEUE, REQUESTS))
     found = [
         EngineSignal("requests_per_second", "Requests", "reqps", requests, (REQUESTS,)),
         EngineSignal(
-            "queue_depth", "Waiting requests", "count", f"{_rate(QUEUE, QUEUE_WINDOW)} / 1e6", (QUEUE,)
+            "queue_depth", "Waiting requests", "count", f"{rate(QUEUE, window=QUEUE_WINDOW)} / 1e6", (QUEUE,)
         ),
         EngineSignal(
             "running", "Running requests", "count", f"({latency} - {queue}) / 1e6", (LATENCY, QUEUE)
@@ -62,17 +62,13 @@ def signals(version: str | None = VERSION) -> dict[str, EngineSignal]:
     return {signal.id: signal for signal in found}
 
 
-def _rate(metric: str, window: str = "$window") -> str:
-    return f"sum(rate({metric}{{$selector}}[{window}]))"
-
-
 def _mean(time: str, requests: str) -> str:
     """Microseconds per second over requests per second, as seconds. Without requests it is 0, not a gap."""
     return f"{time}\n/\nclamp_min({requests}, 1e-9) / 1e6"
 
 
 def _error_counts() -> Counts:
-    return Counts(_rate(REQUESTS), f"{_rate(ERRORS)} or vector(0)")
+    return Counts(rate(REQUESTS), f"{rate(ERRORS)} or vector(0)")
 
 
 def unavailable() -> tuple[Unavailable, ...]:

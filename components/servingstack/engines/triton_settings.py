@@ -58,7 +58,7 @@ class TritonModel(BaseModel):
     fits the GPU."""
     instance_group: tuple[InstanceGroup, ...] | None = Field(default=None, min_length=1)
     """Copies. Default: one on every GPU of the replica."""
-    dynamic_batching: DynamicBatching | Literal[False] = DynamicBatching()
+    dynamic_batching: DynamicBatching | Literal[False] = DynamicBatching.model_construct()
     """Batching of independent requests; `false` for none. Default on, where there is a batch dimension."""
     sequence_batching: SequenceBatching | None = None
     """Batching of stateful sequences, instead of dynamic batching. Default: none."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from servingstack.engines.signal import Counts, EngineSignal, edge_at_or_above
+from servingstack.engines.signal import PERCENTILES, Counts, EngineSignal, counted_edge, rate
 from servingstack.engines.triton_config import FIRST_RESPONSE
 
 PENDING = "nv_inference_pending_request_count"
@@ -27,7 +27,6 @@ INFERENCES = "nv_inference_count"
 EXECUTIONS = "nv_inference_exec_count"
 CACHE_HITS = "nv_cache_num_hits_per_model"
 CACHE_MISSES = "nv_cache_num_misses_per_model"
-_PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _LEAST = "1e-9"
 """Below any rate of requests that happen: a quiet model divides by it and shows 0."""
 
@@ -67,11 +66,11 @@ class TritonTables:
                 FIRST_RESPONSE,
                 self.edges,
             )
-            for suffix, quantile in _PERCENTILES.items()
+            for suffix, quantile in PERCENTILES.items()
         ]
 
     def _rates(self) -> list[EngineSignal]:
-        good, bad = (f"sum(rate({name}{{{self._called}}}[$window]))" for name in (SUCCESS, FAILURE))
+        good, bad = (rate(name, self._called) for name in (SUCCESS, FAILURE))
         waiting = {model: f'sum({PENDING}{{$selector,model="{model}"}})' for model in self.models}
         found = [
             EngineSignal("requests_per_second", "Finished requests", "reqps", good, (SUCCESS,)),
@@ -92,7 +91,7 @@ class TritonTables:
             ),
         ]
         if self.cached:
-            hits, misses = (f"sum(rate({name}{{$selector}}[$window]))" for name in (CACHE_HITS, CACHE_MISSES))
+            hits, misses = (rate(name) for name in (CACHE_HITS, CACHE_MISSES))
             ratio = f"({hits})\n/\nclamp_min(({hits}) + ({misses}), {_LEAST})"
             found.append(
                 EngineSignal(
@@ -113,8 +112,7 @@ class TritonTables:
         top, bottom, scale = what
 
         def ratio(matchers: str) -> str:
-            over = f"sum(rate({bottom}{{{matchers}}}[$window]))"
-            return f"sum(rate({top}{{{matchers}}}[$window]))\n/\nclamp_min({over}, {_LEAST}){scale}"
+            return f"{rate(top, matchers)}\n/\nclamp_min({rate(bottom, matchers)}, {_LEAST}){scale}"
 
         parts = tuple((model, ratio(f'$selector,model="{model}"')) for model in self.models)
         return EngineSignal(signal, title, unit, ratio("$selector"), (top, bottom), parts=parts)
@@ -123,12 +121,12 @@ class TritonTables:
         """Counters of an objective: `availability`, or `latency` with a threshold. ValueError for another
         kind."""
         if kind == "availability":
-            good, bad = (f"sum(rate({name}{{{self._called}}}[$window]))" for name in (SUCCESS, FAILURE))
+            good, bad = (rate(name, self._called) for name in (SUCCESS, FAILURE))
             return Counts(f"({good}) + ({bad})", bad)
         edge = self.histogram_edge(kind, threshold_s or 0.0, version)
-        total = f"sum(rate({FIRST_RESPONSE}_count{{{self._called}}}[$window]))"
+        total = rate(f"{FIRST_RESPONSE}_count", self._called)
         within = f'{self._called},le=~"{edge * 1000:g}([.]0)?"'
-        return Counts(total, f"({total}) - (sum(rate({FIRST_RESPONSE}_bucket{{{within}}}[$window])))")
+        return Counts(total, f"({total}) - ({rate(f'{FIRST_RESPONSE}_bucket', within)})")
 
     def histogram_edge(self, kind: str, threshold_s: float, version: str | None) -> float:
         """The edge that stands for a threshold, seconds. ValueError above the last edge or for another
@@ -136,10 +134,7 @@ class TritonTables:
         del version
         if kind != "latency":
             raise ValueError(f"slo.latency_* alone: Triton has no histogram of {kind} | Use slo.latency_*.")
-        edge = edge_at_or_above(self.edges, threshold_s)
-        if edge is None:
-            raise ValueError(f"Triton counts latency up to {self.edges[-1]:g} s | Ask for at most that.")
-        return edge
+        return counted_edge("Triton", kind, self.edges, threshold_s)
 
     def stalled(self, selector: str) -> str:
         """True for a replica that has waiting requests and executes no batch."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from servingstack.fields import Frozen, Number, Whole, YesNo
 from servingstack.units import Duration
 
-CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 MAX_BATCH = 100_000
 MAX_LEVELS = 1000
 MAX_VERSION = 10**12

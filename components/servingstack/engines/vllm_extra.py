@@ -1,16 +1,14 @@
-"""What a user may hand to vLLM past the typed settings: extra arguments and extra environment variables.
+"""What vLLM's pinned release lets a user add to its command line and environment, as data; `extra` says how
+it is checked.
 
-Trap: vLLM's parser takes `--tensor_parallel_size`, `-tp=2`, `--no-enable-prefix-caching` and
-`--compilation-config.mode 3`; a check that compares plain spellings lets a managed flag through, and then the
-pod holds eight GPUs while the engine uses one.
+Trap: a flag that multiplies GPUs or moves memory (context parallelism, a draft model, offloading) starts well
+and breaks the plan's arithmetic in silence, so each such flag is refused with its reason.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-
-from . import facts
+from servingstack.engines.extra import Extras
+from servingstack.engines.vllm_limits import VERSION
 
 MANAGED_FLAGS = {
     "model": "model.id",
@@ -78,97 +76,6 @@ MANAGED_ENV = {
     "VLLM_API_KEY": "api_key_secret",
 }
 REFUSED_ENV = frozenset({"VLLM_PORT", "VLLM_HOST_IP", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"})
-_SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIAL)", re.IGNORECASE)
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NUMBER = re.compile(r"-\d+(\.\d+)?")
-
-
-def flag_name(argument: str, known: Mapping[str, facts.FlagInfo]) -> str:
-    """The flag an argument sets, as the engine's parser reads it: short, underscored, dotted, negated, with
-    `=`."""
-    head = argument.partition("=")[0]
-    if argument.startswith("-O") and not argument.startswith("--"):
-        return "optimization-level"
-    if not head.startswith("--"):
-        return next((flag.name for flag in known.values() if head in flag.aliases), head)
-    name = head.removeprefix("--").partition(".")[0].replace("_", "-")
-    positive = name.removeprefix("no-")
-    if name not in known and positive in known and known[positive].kind == "bool":
-        return positive
-    return name
-
-
-def check_extra_args(arguments: Sequence[str], version: str) -> list[str]:
-    """Everything wrong with extra arguments, as sentences. Empty if nothing is."""
-    known = facts.flags("vllm", version)
-    wrong: list[str] = []
-    takes_value = False
-    for argument in arguments:
-        if not _is_flag(argument):
-            if not takes_value:
-                wrong.append(f"{argument!r} follows no flag that takes one more value")
-            takes_value = False
-        elif " " in argument.partition("=")[0]:
-            wrong.append(f"{argument!r} is several arguments in one; give each its own element")
-            takes_value = False
-        else:
-            name = flag_name(argument, known)
-            wrong += _flag_problems(argument, name, known)
-            alone = name in known and known[name].kind in facts.FLAGLESS_KINDS
-            takes_value = not alone and "=" not in argument and not argument.startswith("-O")
-    return wrong
-
-
-def extra_flags(arguments: Sequence[str], version: str) -> list[tuple[str, str | None]]:
-    """Checked arguments as (name without hyphens, value): `--a=b`, `--a b`, `-a b` and `-O3` alike."""
-    known = facts.flags("vllm", version) if arguments else {}
-    found: list[tuple[str, str | None]] = []
-    for argument in arguments:
-        if not _is_flag(argument):
-            found[-1] = (found[-1][0], argument)
-            continue
-        head, inline, value = argument.partition("=")
-        if argument.startswith("-O"):
-            value, inline = argument.removeprefix("-O").removeprefix("="), "="
-        name = head.removeprefix("--") if head.startswith("--") else flag_name(argument, known)
-        found.append((name, value if inline else None))
-    return found
-
-
-def _is_flag(argument: str) -> bool:
-    return argument.startswith("-") and not _NUMBER.fullmatch(argument)
-
-
-def _flag_problems(argument: str, name: str, known: Mapping[str, facts.FlagInfo]) -> list[str]:
-    spelt = argument.partition("=")[0]
-    if name in MANAGED_FLAGS:
-        return [f"{spelt} has a field of its own: use {MANAGED_FLAGS[name]}"]
-    if name in REFUSED_FLAGS:
-        return [f"{spelt} would contradict the plan: {REFUSED_FLAGS[name]}"]
-    if name not in known and name != "optimization-level":
-        return [f"{spelt} is no flag of this vLLM release. {facts.closest(name, list(known))}".rstrip()]
-    return []
-
-
-def check_extra_env(variables: Mapping[str, str], version: str) -> list[str]:
-    """Everything wrong with extra environment variables, as sentences. Empty if nothing is."""
-    known = facts.environment("vllm", version)
-    planned = {name for name, _ in cache_environment("/")}
-    wrong: list[str] = []
-    for name in variables:
-        if not _ENV_NAME.fullmatch(name):
-            wrong.append(f"{name!r} is no name of an environment variable")
-        elif name in MANAGED_ENV:
-            wrong.append(f"{name} is a secret: use {MANAGED_ENV[name]}")
-        elif name in REFUSED_ENV or name in planned:
-            wrong.append(f"{name} is set by the plan")
-        elif _SECRET_NAME.search(name) and name not in known:
-            wrong.append(f"{name} looks like a secret, and this text lands in the state in clear")
-        elif name.startswith("VLLM_") and name not in known:
-            wrong.append(
-                f"{name} is no variable of this vLLM release. {facts.closest(name, sorted(known))}".rstrip()
-            )
-    return wrong
 
 
 def cache_environment(cache_path: str) -> tuple[tuple[str, str], ...]:
@@ -188,3 +95,16 @@ def cache_environment(cache_path: str) -> tuple[tuple[str, str], ...]:
         ("USER", "vllm"),
         ("LOGNAME", "vllm"),
     )
+
+
+EXTRAS = Extras(
+    engine="vllm",
+    name="vLLM",
+    version=VERSION,
+    managed_flags=MANAGED_FLAGS,
+    refused_flags=REFUSED_FLAGS,
+    managed_env=MANAGED_ENV,
+    refused_env=REFUSED_ENV,
+    caches=cache_environment,
+    loose=True,
+)

@@ -16,10 +16,8 @@ from __future__ import annotations
 from functools import cache
 
 from servingstack.engines import facts
-from servingstack.engines.signal import Counts, EngineSignal, edge_at_or_above, le
+from servingstack.engines.signal import Counts, EngineSignal, counted_edge, le, per_second, percentiles, rate
 from servingstack.engines.vllm_limits import VERSION
-
-_PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 # New and old name. Where a release may have either, both are asked. v0.8.5 has the old names (its
 # documentation, serving/metrics.html); v0.11.0 no longer exports the old cache names by default
@@ -64,22 +62,7 @@ def _edges(metric: str) -> tuple[float, ...]:
 
 def _percentiles(prefix: str, title: str, names: tuple[str, ...]) -> list[EngineSignal]:
     summed = _either(names, "sum by (le) (rate($metric_bucket{$selector}[$window]))")
-    return [
-        EngineSignal(
-            id=f"{prefix}_{suffix}",
-            title=f"{title}, {suffix}",
-            unit="s",
-            expression=f"histogram_quantile({quantile}, {summed})",
-            metrics=names,
-            histogram=names[0],
-            edges=_edges(names[0]) or _edges(_RENAMED["tpot"][0]),
-        )
-        for suffix, quantile in _PERCENTILES.items()
-    ]
-
-
-def _rate(signal: str, title: str, unit: str, metric: str) -> EngineSignal:
-    return EngineSignal(signal, title, unit, f"sum(rate({metric}{{$selector}}[$window]))", (metric,))
+    return percentiles(prefix, title, summed, names, _edges(names[0]) or _edges(_RENAMED["tpot"][0]))
 
 
 def _gauge(signal: str, title: str, unit: str, how: str, names: tuple[str, ...]) -> EngineSignal:
@@ -91,15 +74,15 @@ def signals(version: str | None = VERSION) -> dict[str, EngineSignal]:
     """Every signal of the engine by id. `version` None (an own image of unknown release) asks for both
     names."""
     hits, queries = metric_names("prefix_cache_hits", version), metric_names("prefix_cache_queries", version)
-    rate = "sum(rate($metric{$selector}[$window]))"
+    summed = rate("$metric")
     found = [
         *_percentiles("latency", "Request latency", ("vllm:e2e_request_latency_seconds",)),
         *_percentiles("ttft", "Time to first token", ("vllm:time_to_first_token_seconds",)),
         *_percentiles("tpot", "Time per output token", metric_names("tpot", version)),
-        _rate("requests_per_second", "Finished requests", "reqps", "vllm:request_success_total"),
-        _rate("output_tokens_per_second", "Generated tokens", "tps", "vllm:generation_tokens_total"),
-        _rate("input_tokens_per_second", "Prompt tokens", "tps", "vllm:prompt_tokens_total"),
-        _rate("preemptions", "Preemptions", "reqps", "vllm:num_preemptions_total"),
+        per_second("requests_per_second", "Finished requests", "reqps", "vllm:request_success_total"),
+        per_second("output_tokens_per_second", "Generated tokens", "tps", "vllm:generation_tokens_total"),
+        per_second("input_tokens_per_second", "Prompt tokens", "tps", "vllm:prompt_tokens_total"),
+        per_second("preemptions", "Preemptions", "reqps", "vllm:num_preemptions_total"),
         _gauge("queue_depth", "Waiting requests", "count", "sum", ("vllm:num_requests_waiting",)),
         _gauge("running", "Running requests", "count", "sum", ("vllm:num_requests_running",)),
         _gauge("kv_cache_usage", "KV cache in use", "ratio", "max", metric_names("kv_cache_usage", version)),
@@ -107,7 +90,7 @@ def signals(version: str | None = VERSION) -> dict[str, EngineSignal]:
             "prefix_cache_hit_rate",
             "Prefix cache hits",
             "ratio",
-            f"({_either(hits, rate)})\n/\n({_either(queries, rate)})",
+            f"({_either(hits, summed)})\n/\n({_either(queries, summed)})",
             (*hits, *queries),
         ),
     ]
@@ -120,19 +103,15 @@ def objective_counts(kind: str, threshold_s: float | None = None, version: str |
     The threshold is moved up to the next edge (`histogram_edge`). ValueError where no edge is high enough."""
     edge = histogram_edge(kind, threshold_s or 0.0, version)
     names = signals(version)[f"{kind}_p95"].metrics
-    total = _either(names, "sum(rate($metric_count{$selector}[$window]))")
-    good = _either(names, f'sum(rate($metric_bucket{{$selector,le="{le(edge)}"}}[$window]))')
+    total = _either(names, rate("$metric_count"))
+    good = _either(names, rate("$metric_bucket", f'$selector,le="{le(edge)}"'))
     return Counts(total, f"({total}) - ({good})")
 
 
 def histogram_edge(kind: str, threshold_s: float, version: str | None = VERSION) -> float:
     """The edge that stands for a threshold of `latency`, `ttft` or `tpot`, seconds. ValueError
     above the last edge."""
-    edges = signals(version)[f"{kind}_p95"].edges
-    edge = edge_at_or_above(edges, threshold_s)
-    if edge is None:
-        raise ValueError(f"vLLM counts {kind} up to {edges[-1]:g} s | Ask for at most that.")
-    return edge
+    return counted_edge("vLLM", kind, signals(version)[f"{kind}_p95"].edges, threshold_s)
 
 
 def stalled(selector: str, window: str = "5m") -> str:

@@ -18,8 +18,8 @@ from servingstack.plan import (
     ServingPlan,
     Toleration,
 )
-from servingstack.signals import Scope, Stack, edge_warnings, monitoring
-from servingstack.targets import Capabilities
+from servingstack.signals import Stack, edge_warnings
+from servingstack.targets import planning
 
 from . import operations, outlook
 from .assumptions import assumptions
@@ -31,23 +31,23 @@ from .search import Outcome, Solution
 from .warnings import warnings_of
 
 
-def assemble(demand: Demand, outcome: Outcome, chosen: Solution, can: Capabilities) -> ServingPlan:
+def assemble(demand: Demand, outcome: Outcome, chosen: Solution) -> ServingPlan:
     """The whole plan."""
     args = demand.args
-    names = naming.kubernetes_names(args.name)
-    architecture = _architecture(demand, chosen, can)
+    option = planning(demand.can.option)
+    names = option.names(args)
+    architecture = _architecture(demand, chosen)
     if unfit := demand.kind.unfit(args, architecture):
         raise InvalidInput(unfit)
     batching = _batching(demand, chosen)
-    timeouts = operations.timeouts(demand, chosen, can)
-    scaling = operations.scaling(demand, chosen, can, timeouts)
+    timeouts = operations.timeouts(demand, chosen)
+    scaling = operations.scaling(demand, chosen, timeouts)
     expected, cost = outlook.expected(chosen), outlook.cost(demand, chosen)
-    scope = Scope.of(names, args.target.kubernetes.namespace)
-    watched = monitoring(Stack(args, scope, architecture, scaling, timeouts, cost))
-    cheaper = outlook.at_fp8(demand, chosen, can)
-    others = outlook.alternatives(outcome, can.option)
-    warnings = warnings_of(demand, chosen, expected, scaling, can)
-    return ServingPlan(
+    watched = option.monitoring(Stack(args, names, architecture, scaling, timeouts, cost))
+    cheaper = outlook.at_fp8(demand, chosen)
+    others = outlook.alternatives(outcome, demand.can.option)
+    warnings = warnings_of(demand, chosen, expected, scaling)
+    draft = ServingPlan(
         library_version=__version__,
         args_key=args.key(),
         name=args.name,
@@ -58,27 +58,28 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution, can: Capabiliti
         batching=batching,
         scaling=scaling,
         timeouts=timeouts,
-        rollout=operations.rollout(chosen, timeouts),
+        rollout=operations.rollout(demand, chosen, timeouts),
         container=demand.kind.container(args, architecture, batching, timeouts),
-        front_door=operations.front_door(demand, chosen, can, scaling, timeouts),
-        placement=_placement(demand, chosen) if can.on_kubernetes else None,
+        front_door=operations.front_door(demand, chosen, scaling, timeouts),
+        placement=_placement(demand, chosen) if demand.can.on_kubernetes else None,
         monitoring=watched,
         expected=expected,
         cost=cost,
         alternatives=others if cheaper is None else (cheaper, *others),
         warnings=(*warnings, *edge_warnings(watched)),
-        assumed=(*demand.assumed, *assumptions(demand, chosen, scaling, can)),
+        assumed=(*demand.assumed, *assumptions(demand, chosen, scaling)),
         overrides={role: dict(fields) for role, fields in (args.overrides or {}).items()},
     )
+    return option.complete(draft, args)
 
 
-def _architecture(demand: Demand, chosen: Solution, can: Capabilities) -> Architecture:
+def _architecture(demand: Demand, chosen: Solution) -> Architecture:
     found, offer, host = chosen.fit.layout, chosen.fit.layout.offer, chosen.fit.layout.host
     engine = demand.engine
     version = demand.kind.image(demand.args)[1]
     given = engine.gpu_memory_utilization
     return Architecture(
-        option=can.option,
+        option=demand.can.option,
         cloud=offer.cloud,
         region=offer.region,
         model=demand.args.model.id,
@@ -107,6 +108,8 @@ def _architecture(demand: Demand, chosen: Solution, can: Capabilities) -> Archit
         shared_memory_bytes=host.shared_memory,
         disk_bytes=host.disk,
         why=_why(chosen),
+        image_family=demand.can.image_family,
+        weights_directory=demand.weights_directory,
     )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from servingstack.catalog import GIB
 from servingstack.engines.batcher import Batcher
 from servingstack.plan import Assumption, Scaling
-from servingstack.targets import Capabilities
 
 from . import operations
 from .batches import BatchReplica
@@ -24,12 +23,10 @@ _Row = tuple[object, str, object, str]
 """What was given (None for nothing), path, what was decided, why."""
 
 
-def assumptions(
-    demand: Demand, chosen: Solution, scaling: Scaling, can: Capabilities
-) -> tuple[Assumption, ...]:
+def assumptions(demand: Demand, chosen: Solution, scaling: Scaling) -> tuple[Assumption, ...]:
     """What was decided because nobody said otherwise."""
     rows = (
-        *_target(demand, can),
+        *_target(demand),
         *_hardware(demand, chosen),
         *_engine(demand, chosen),
         *_scaling(demand, chosen, scaling),
@@ -45,10 +42,10 @@ def _unless_set(demand: Demand, part: str, name: str) -> object:
     return getattr(owner, name) if name in owner.model_fields_set else None
 
 
-def _target(demand: Demand, can: Capabilities) -> Iterator[_Row]:
+def _target(demand: Demand) -> Iterator[_Row]:
     args = demand.args
     if args.target.option == "auto":
-        yield None, "target.option", can.option, "the cheapest option that can"
+        yield None, "target.option", demand.can.option, "the cheapest option that can"
     cluster = args.target.kubernetes
     named = cluster.namespace if "namespace" in cluster.model_fields_set else None
     yield named, "target.kubernetes.namespace", cluster.namespace, "default"

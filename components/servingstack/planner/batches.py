@@ -12,8 +12,9 @@ paper.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import log
 
 from servingstack.catalog import Gpu, Model
 
@@ -94,6 +95,14 @@ def batch_speed(
         band=MEASURED_BAND if ordered else OTHER_BAND,
         source="measured batches" if ordered else f"roofline, {fix.source}",
     )
+
+
+def furthest(speed: BatchSpeed) -> tuple[int, float, float] | None:
+    """Where the own estimate was off most: a measured size with the measured and the estimated seconds; None
+    without a table."""
+    own = replace(speed, table=())
+    rows = [(size, seconds, own.host(size) + own.gpu(size)) for size, seconds in speed.table]
+    return max(rows, key=lambda row: abs(log(row[1] / row[2])), default=None)
 
 
 def best_size(speed: BatchSpeed) -> int | None:

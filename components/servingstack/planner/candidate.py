@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from servingstack import catalog
 from servingstack.catalog import GIB, Gpu
-from servingstack.engines.vllm_limits import dtype_refusal
+from servingstack.engines.limits import dtype_refusal
 from servingstack.errors import Violation
 
 from . import dynamic, measurement
@@ -150,7 +150,7 @@ def _copies(demand: Demand, offer: Offer, gpus: int, served: Served) -> Layout |
     if refusal is not None:
         full = foot.weights + foot.fixed + foot.per_sequence
         return Loss("memory", refusal, "hardware.accelerators", full / foot.usable)
-    on_volume = demand.args.model.source.startswith("pvc://")
+    on_volume = demand.weights_directory is not None
     disk = 0 if on_volume else demand.stored_bytes + batcher.other_bytes
     room = host_of_batches(demand.args.hardware, batcher.processes, weights, (batcher.shared_memory, disk))
     if isinstance(room, Violation):
@@ -219,12 +219,12 @@ def _host_loss(offer: Offer, gpus: int, room: Host) -> Loss | None:
 
 def cache_on_volume(demand: Demand) -> bool:
     """Whether what the engine writes, compiled kernels among it, outlives a pod."""
-    return demand.args.target.kubernetes.weights_storage_class is not None
+    return demand.can.on_kubernetes and demand.args.target.kubernetes.weights_storage_class is not None
 
 
 def weights_on_volume(demand: Demand) -> bool:
     """Whether weights outlive a pod: in that cache, or on a volume that is only read."""
-    return cache_on_volume(demand) or demand.args.model.source.startswith("pvc://")
+    return cache_on_volume(demand) or demand.weights_directory is not None
 
 
 def _memory_path(demand: Demand, free: int) -> str:

@@ -5,39 +5,31 @@ Trap: a refusal names the options that can, and that list is derived from their 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from servingstack import measured
 from servingstack.args import ServingStackArgs
-from servingstack.engines import vllm
+from servingstack.engines import token_container
+from servingstack.engines.limits import CAST, DTYPES
 from servingstack.engines.registry import Tuning
-from servingstack.engines.vllm_limits import CAST, DTYPES
 from servingstack.errors import InvalidInput, Violation
-from servingstack.targets import Capabilities, all_capabilities
+from servingstack.targets import REGISTRY, Capabilities, all_capabilities
 
 from .demand import Demand
-
-
-def option_of(args: ServingStackArgs) -> Capabilities:
-    """The option to plan for. Raises `InvalidInput` where what was asked is not among what it can do."""
-    every = all_capabilities()
-    wanted = [can for can in every if args.target.option in ("auto", can.option)]
-    able = [can for can in wanted if not _option_violations(args, can, every)]
-    if not able:
-        raise InvalidInput(_option_violations(args, wanted[0], every))
-    return able[0]
 
 
 def _others(names: list[str]) -> str:
     return f"Options that can: {', '.join(names)}." if names else "No option of this release can."
 
 
-def _option_violations(
-    args: ServingStackArgs, can: Capabilities, every: tuple[Capabilities, ...]
-) -> list[Violation]:
-    found: list[Violation] = []
+def option_violations(args: ServingStackArgs, can: Capabilities) -> list[Violation]:
+    """What was asked and is not among what an option can do."""
+    every = all_capabilities()
+    found = [*_foreign(args, can)]
     if args.exposure not in can.exposures:
         names = [other.option for other in every if args.exposure in other.exposures]
         allowed = f"{', '.join(can.exposures)} for option {can.option}"
-        fix = f"{_others(names)} Put your own ingress before the Service."
+        fix = _others(names) + (" Put your own ingress before the Service." if can.on_kubernetes else "")
         found.append(Violation("exposure", args.exposure, allowed, fix))
     if args.hardware.spot != "never" and not can.spot:
         names = [other.option for other in every if other.spot]
@@ -49,6 +41,9 @@ def _option_violations(
         found.append(
             Violation("scaling.scale_to_zero_after", "set", f"unset for {can.option}", _others(names))
         )
+    if can.surge == "fleet" and args.rollout.surge is not None:
+        allowed = f"left out for option {can.option}, which always starts a new version beside the old one"
+        found.append(Violation("rollout.surge", args.rollout.surge, allowed, "Remove it."))
     timeout = args.request_timeout
     if can.longest_request_s is not None and timeout is not None:
         longest = can.longest_request_s
@@ -62,10 +57,39 @@ def _option_violations(
     return found
 
 
+def _foreign(args: ServingStackArgs, can: Capabilities) -> Iterator[Violation]:
+    """Settings of another option, another cloud, a source that nobody would fetch."""
+    if can.cloud is not None and args.target.cloud not in (None, "auto", can.cloud):
+        fix = f"Use cloud: {can.cloud}, or another option."
+        yield Violation("target.cloud", args.target.cloud, f"{can.cloud} for option {can.option}", fix)
+    for option, entry in REGISTRY.items():
+        name = entry.settings
+        if name is not None and option != can.option and name in args.target.model_fields_set:
+            allowed = f"left out for option {can.option}"
+            fix = f"Remove it, or use option: {option}."
+            yield Violation(f"target.{name}", "given", allowed, fix)
+    if not can.on_kubernetes and "kubernetes" in args.target.model_fields_set:
+        fix = "Remove it, or use option: kubernetes."
+        yield Violation("target.kubernetes", "given", f"left out for option {can.option}", fix)
+
+
+def _source_violations(demand: Demand) -> Iterator[Violation]:
+    """An engine that batches token by token reads the hub or a directory, and no bucket by itself."""
+    source, can = demand.args.model.source, demand.can
+    if demand.batcher is not None or source == "hf" or demand.weights_directory is not None:
+        return
+    scheme = source.partition("://")[0]
+    able = [other.option for other in all_capabilities() if scheme in other.directories]
+    mine = [f"{each}://..." for each in can.directories]
+    allowed = f"{', '.join(['hf', *mine])} for {demand.kind.kind} on option {can.option}"
+    yield Violation("model.source", source, allowed, f"{_others(able)} Or bring the weights another way.")
+
+
 def check_engine(demand: Demand) -> None:
     """Relations between the engine's settings. Raises `InvalidInput`."""
     engine = demand.engine
-    found = list(demand.kind.violations(demand.args)) + _step_violations(demand, engine)
+    found = [*demand.kind.violations(demand.args), *_source_violations(demand)]
+    found += _step_violations(demand, engine)
     if demand.args.measured is not None:
         hardware = demand.args.hardware
         known = hardware.accelerators if hardware.nodes is None else {n.accelerator for n in hardware.nodes}
@@ -75,8 +99,8 @@ def check_engine(demand: Demand) -> None:
     if asked in CAST.values() and cast not in (None, asked):
         allowed = f"the type of model.precision {asked}, to which the weights are cast"
         found.append(Violation("engine.dtype", engine.dtype, allowed, "Set one of the two alone."))
-    if demand.batcher is None and demand.max_model_len < vllm.SHORTEST_CONTEXT:
-        allowed = f"at least {vllm.SHORTEST_CONTEXT}, which the warm-up's own request takes"
+    if demand.batcher is None and demand.max_model_len < token_container.SHORTEST_CONTEXT:
+        allowed = f"at least {token_container.SHORTEST_CONTEXT}, which the warm-up's own request takes"
         found.append(Violation("model.max_model_len", demand.max_model_len, allowed, "Raise it."))
     if found:
         raise InvalidInput(found)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from servingstack.plan import ColdStart
+from servingstack.targets.capabilities import StartFacts
 
 # One measured run each; github.com/kaito-project/kaito/issues/2325 and
 # tensorfuse.io/docs/blogs/reducing_gpu_cold_start (Llama-3.1-8B on an L40S).
@@ -46,6 +47,8 @@ class Start:
     """Whether weights outlive a pod."""
     cache_on_volume: bool
     """Whether compiled kernels do."""
+    facts: StartFacts | None = None
+    """Of a service that rents its own machines; None for a cluster's nodes."""
 
 
 @cache
@@ -57,6 +60,10 @@ def cold_start(start: Start) -> ColdStart:
     node = NODE_S if start.new_node else 0.0
     image = IMAGE_S if new_image else 0.0
     read = VOLUME_BYTES_PER_S if start.weights_on_volume else DISK_BYTES_PER_S
+    if start.facts is not None:
+        node, image = start.facts.machine_s, start.facts.image_s
+        if start.weights_on_volume and start.facts.weights_bytes_per_s is not None:
+            read = start.facts.weights_bytes_per_s
     weights = download + start.stored_bytes / read
     engine = boot + build * start.layers / LAYERS + WARM_UP_S
     return ColdStart(

@@ -16,6 +16,7 @@ from servingstack.engines.batcher import Batcher
 from servingstack.engines.registry import ENGINES, Engine, Tuning, engine_of, tuning
 from servingstack.errors import InvalidInput, Violation
 from servingstack.plan import Assumption
+from servingstack.targets import Capabilities
 
 from .model import resolve_model
 
@@ -45,6 +46,8 @@ class Demand:
     """Everything the search reads."""
 
     args: ServingStackArgs
+    can: Capabilities
+    """Of the option that is planned for."""
     kind: Engine
     """The engine that serves."""
     engine: Tuning
@@ -73,6 +76,11 @@ class Demand:
     assumed: tuple[Assumption, ...]
 
     @property
+    def weights_directory(self) -> str | None:
+        """Directory in the container that holds the weights; None where the engine fetches them."""
+        return weights_directory(self.args.model.source, self.can)
+
+    @property
     def sequence_tokens(self) -> int:
         """Cache that a whole request holds at its end."""
         return self.input_tokens + self.output_tokens
@@ -80,6 +88,16 @@ class Demand:
     def limits_of(self, kind: str) -> tuple[Limit, ...]:
         """The objectives of one kind."""
         return tuple(limit for limit in self.limits if limit.kind == kind)
+
+
+def weights_directory(source: str, can: Capabilities) -> str | None:
+    """Where an option brings the weights of a source; None for a source that it does not bring."""
+    scheme, _, rest = source.partition("://")
+    found = can.directories.get(scheme)
+    if found is None:
+        return None
+    path = rest.partition("/")[2].strip("/")
+    return f"{found.root}/{path}" if found.keeps_path and path else found.root
 
 
 class _Notes:
@@ -93,10 +111,11 @@ class _Notes:
         self.assumed.append(Assumption(path=path, value=str(value), why=why))
 
 
-def resolve(args: ServingStackArgs) -> Demand:
-    """The demand behind an input. Raises `InvalidInput` with everything that does not fit together."""
+def resolve(args: ServingStackArgs, can: Capabilities) -> Demand:
+    """The demand behind an input, for one option. Raises `InvalidInput` with everything that does not fit
+    together."""
     notes = _Notes()
-    kind, engine = engine_of(args), tuning(args)
+    kind, engine = engine_of(args, can.directories), tuning(args)
     if args.engine.kind == "auto":
         why = "the engine of this release" if kind.batcher is None else "what serves such a repository"
         notes.assume("engine.kind", kind.kind, why)
@@ -120,6 +139,7 @@ def resolve(args: ServingStackArgs) -> Demand:
         raise InvalidInput(notes.violations)
     return Demand(
         args=args,
+        can=can,
         kind=kind,
         engine=engine,
         batcher=None if kind.batcher is None else kind.batcher(args),

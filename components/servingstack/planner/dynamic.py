@@ -12,6 +12,7 @@ import dataclasses
 from servingstack.catalog import GIB, Gpu
 from servingstack.engines.batcher import CUDA_CONTEXT_BYTES, Batcher
 
+from . import measurement
 from .batches import BatchReplica, BatchSpeed, batch_speed, best_size
 from .demand import Demand, Limit
 from .memory import Footprint, activation_bytes_per_token
@@ -81,12 +82,16 @@ def speed_on(demand: Demand, gpu: Gpu, served: Served, weights: int) -> BatchSpe
     args, model, tokens = demand.args.model, demand.model, demand.input_tokens
     rows = [row for row in args.batch_times if row.accelerator == gpu.id]
     table = tuple((row.batch_size, row.latency.total_seconds()) for row in rows)
+    benchmark = measurement.batches(demand, gpu.id)
     if args.flops_per_request is not None:
         flops = float(args.flops_per_request)
     else:
         attention = 2 * model.layers * model.heads * model.head_dim * tokens * tokens
         flops = 2.0 * model.matmul_parameters * tokens + attention
-    return batch_speed(model, gpu, served, weights, (flops, table))
+    found = batch_speed(model, gpu, served, weights, (flops, table or benchmark))
+    if demand.args.measured is not None and benchmark and not table:
+        return dataclasses.replace(found, source=demand.args.measured.source)
+    return found
 
 
 def opened(demand: Demand, speed: BatchSpeed, foot: Footprint, gpus: int) -> tuple[BatchReplica, str] | str:

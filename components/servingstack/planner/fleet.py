@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from servingstack.args import MAX_REPLICAS
 from servingstack.plan import ColdStart
-from servingstack.targets import Capabilities
 
 from .candidate import Fit, Layout, Loss, cache_on_volume, weights_on_volume
 from .coldstart import Start, cold_start
@@ -44,7 +43,7 @@ class Fleet:
     """At the maximum, surge and placeholders included."""
 
 
-def fleet(demand: Demand, found: Fit, can: Capabilities) -> Fleet | Loss:
+def fleet(demand: Demand, found: Fit) -> Fleet | Loss:
     """Count replicas within what may be used."""
     scaling, rate = demand.args.scaling, found.bears.rate
     if rate <= 0:
@@ -71,13 +70,13 @@ def fleet(demand: Demand, found: Fit, can: Capabilities) -> Fleet | Loss:
         reason = "a rollout without surge would take the only replica away"
         return Loss("capacity", reason, "rollout.surge")
     hold = _hold(demand, cold)
-    if hold is not None and hold > can.longest_hold_s:
+    if hold is not None and hold > demand.can.longest_hold_s:
         return Loss(
             "capacity",
             f"scale to zero holds requests for a cold start of {hold} s; the path allows "
-            f"{can.longest_hold_s} s",
+            f"{demand.can.longest_hold_s} s",
             "scaling.scale_to_zero_after",
-            hold / can.longest_hold_s,
+            hold / demand.can.longest_hold_s,
         )
     return _within_hardware(demand, found, _Counts(mean, peak, low, surge), cold, hold)
 
@@ -102,7 +101,7 @@ def _within_hardware(
     asked = needed if high is None else max(needed, high)
     for most, path in limits:
         if asked + counts.surge > most:
-            extra = " and one for a rollout" if counts.surge else ""
+            extra = f" and {_number(counts.surge)} for a rollout" if counts.surge else ""
             why = "scaling.max_replicas" if asked > needed else "the traffic"
             return Loss(
                 "capacity",
@@ -161,6 +160,10 @@ def _placeholders(demand: Demand, offer: Offer, gpus: int, usd: float) -> int:
     return 1 if offer.scale_from_zero and _waits(demand) and within and paid else 0
 
 
+def _number(count: int) -> str:
+    return "one" if count == 1 else str(count)
+
+
 def _limits(demand: Demand, found: Fit, per_node: int) -> Iterator[tuple[int, str]]:
     """Most replicas at any moment, a rollout's among them, and the field that says so."""
     hardware, offer, cluster = demand.args.hardware, found.layout.offer, demand.args.target.kubernetes
@@ -176,6 +179,7 @@ def _limits(demand: Demand, found: Fit, per_node: int) -> Iterator[tuple[int, st
 
 def start_of(demand: Demand, found: Layout) -> ColdStart:
     """The cold start of one replica: the weights as they are stored, not as they are served."""
+    facts = demand.can.start
     return cold_start(
         Start(
             stored_bytes=demand.stored_bytes,
@@ -184,6 +188,7 @@ def start_of(demand: Demand, found: Layout) -> ColdStart:
             prepulled=demand.args.target.kubernetes.prepull_images,
             weights_on_volume=weights_on_volume(demand),
             cache_on_volume=cache_on_volume(demand),
+            facts=facts,
         )
     )
 
@@ -220,6 +225,8 @@ def _lowest(demand: Demand, found: Fit, mean: int, cold: ColdStart) -> int:
 
 
 def _surge(demand: Demand, low: int) -> int:
+    if demand.can.surge == "fleet":  # the service starts the new ones beside the old
+        return max(1, low)
     asked = demand.args.rollout.surge
     if asked is not None:
         return 1 if asked else 0

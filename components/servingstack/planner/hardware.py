@@ -17,11 +17,13 @@ from servingstack import catalog
 from servingstack.args import NodeArgs, ServingStackArgs, TolerationArgs
 from servingstack.catalog import Gpu, InstanceType
 from servingstack.errors import InvalidInput, Violation
+from servingstack.targets import Capabilities
 
 # What a cloud's machine leaves to pods: the system and daemons take a tenth of the cores and half a core, and
 # 15 % of the memory (kube-reserved of EKS, GKE and AKS lies below both for machines with GPUs).
 CPU_SHARE, CPU_OFF, MEMORY_SHARE = 0.9, 0.5, 0.85
 CLOUDS = ("aws", "gcp", "azure")
+MOST_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Offer:
     selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[TolerationArgs, ...] = ()
     scale_from_zero: bool = False
+    one_replica: bool = False
+    """Whether a replica takes the whole node."""
 
     @property
     def label(self) -> str:
@@ -59,6 +63,8 @@ class Offer:
     def replicas_per_node(self, gpus: int, cpu: float, memory: int) -> int:
         """Replicas that one node holds."""
         fits = self.gpus_per_node // gpus
+        if self.one_replica:
+            fits = min(fits, 1)
         if self.cpu_per_node is not None:
             fits = min(fits, int(self.cpu_per_node / cpu))
         if self.memory_per_node is not None:
@@ -72,27 +78,31 @@ class Offer:
         return replicas * gpus * self.usd_per_gpu
 
 
-def offers(args: ServingStackArgs) -> tuple[Offer, ...]:
-    """Everything that may be used. Raises `InvalidInput` where nothing can match."""
-    violations = _violations(args)
+def offers(args: ServingStackArgs, can: Capabilities) -> tuple[Offer, ...]:
+    """Everything that may be used on an option. Raises `InvalidInput` where nothing can match."""
+    violations = _violations(args, can)
     if violations:
         raise InvalidInput(violations)
     hardware = args.hardware
     if hardware.nodes is not None:
         found = [_of_node(node, args) for node in hardware.nodes]
-    elif args.target.cloud is not None or hardware.instance_type is not None:
-        found = _of_cloud(args)
+    elif can.cloud is not None or args.target.cloud is not None or hardware.instance_type is not None:
+        found = _of_cloud(args, can)
     else:
         found = [offer for gpu_id in catalog.gpu_ids() if (offer := _reference(gpu_id, args)) is not None]
     wanted = hardware.accelerators
     kept = tuple(offer for offer in found if wanted is None or offer.gpu.id in wanted)
     if not kept:
-        raise InvalidInput([_nothing_left(args, found)])
+        raise InvalidInput([_nothing_left(args, can, found)])
     return kept
 
 
-def _violations(args: ServingStackArgs) -> list[Violation]:
+def _violations(args: ServingStackArgs, can: Capabilities) -> list[Violation]:
     hardware, found = args.hardware, list[Violation]()
+    if hardware.nodes is not None and not can.on_kubernetes:
+        allowed = f"left out for option {can.option}, which rents its own machines"
+        fix = "Remove it, or use option: kubernetes."
+        found.append(Violation("hardware.nodes", "given", allowed, fix))
     if hardware.nodes is not None and hardware.instance_type is not None:
         fix = "Remove instance_type; the nodes' own fields describe them."
         found.append(Violation("hardware.instance_type", hardware.instance_type, "only without nodes", fix))
@@ -107,7 +117,7 @@ def _violations(args: ServingStackArgs) -> list[Violation]:
         if _price_key(name) is None:
             allowed = "an instance type or a GPU id of the catalog"
             found.append(Violation(f"hardware.prices.{name}", name, allowed, "Correct the name."))
-    return [*found, *_region_violations(args)]
+    return [*found, *_region_violations(args, can)]
 
 
 def _ambiguous_nodes(nodes: tuple[NodeArgs, ...]) -> Iterator[Violation]:
@@ -128,15 +138,20 @@ def _ambiguous_nodes(nodes: tuple[NodeArgs, ...]) -> Iterator[Violation]:
             )
 
 
-def _region_violations(args: ServingStackArgs) -> Iterator[Violation]:
-    cloud, region = args.target.cloud, args.target.region
+def _region_violations(args: ServingStackArgs, can: Capabilities) -> Iterator[Violation]:
+    cloud, region = can.cloud or args.target.cloud, args.target.region
     if region is None:
         return
     if cloud is None and args.hardware.instance_type is None:
         fix = "Name the cloud, or `auto`; or leave the region out."
         yield Violation("target.region", region, "left out without target.cloud: it only tells a price", fix)
         return
-    known = {name for each in CLOUDS if cloud in (None, "auto", each) for name in catalog.regions(each)}
+    known = {
+        name
+        for each in CLOUDS
+        if cloud in (None, "auto", each)
+        for name in catalog.regions(each, can.service)
+    }
     if region not in known:
         fix = "Correct it, or leave it out for the cheapest."
         yield Violation("target.region", region, f"one of {', '.join(sorted(known))}", fix)
@@ -151,12 +166,17 @@ def _price_key(name: str) -> str | None:
         return None
 
 
-def _nothing_left(args: ServingStackArgs, found: list[Offer]) -> Violation:
+def _nothing_left(args: ServingStackArgs, can: Capabilities, found: list[Offer]) -> Violation:
     hardware = args.hardware
     if hardware.instance_type is not None and not found:
-        cloud = args.target.cloud
-        allowed = "an instance type with GPUs that the catalog prices" + (f" for {cloud}" if cloud else "")
-        return Violation("hardware.instance_type", hardware.instance_type, allowed, "Correct its spelling.")
+        have = sorted({row.name for row in catalog.instance_types(_cloud(args, can), service=can.service)})
+        priced = [name for name in have if _sold(name, args, can)]
+        where = f" in {args.target.region}" if args.target.region is not None else ""
+        allowed = f"an instance type with GPUs that the catalog prices for {can.option}{where}: "
+        shown = ", ".join(priced[:MOST_SHOWN]) + (", ..." if len(priced) > MOST_SHOWN else "")
+        return Violation(
+            "hardware.instance_type", hardware.instance_type, allowed + shown, "Use one of them."
+        )
     have = sorted({offer.gpu.id for offer in found})
     where = "the nodes have" if hardware.nodes is not None else "can be priced"
     return Violation(
@@ -261,15 +281,27 @@ class _Priced:
     source: str
 
 
-def _of_cloud(args: ServingStackArgs) -> list[Offer]:
-    cloud = None if args.target.cloud in (None, "auto") else args.target.cloud
+def _cloud(args: ServingStackArgs, can: Capabilities) -> str | None:
+    """The one cloud that is asked for; None for any."""
+    if can.cloud is not None:
+        return can.cloud
+    return None if args.target.cloud in (None, "auto") else args.target.cloud
+
+
+def _sold(name: str, args: ServingStackArgs, can: Capabilities) -> bool:
+    """Whether the catalog has a price where it is asked for."""
+    rows = catalog.prices(_cloud(args, can), name)
+    return any(args.target.region in (None, row.region) for row in rows)
+
+
+def _of_cloud(args: ServingStackArgs, can: Capabilities) -> list[Offer]:
     found: list[Offer] = []
-    for machine in catalog.instance_types(cloud):
+    for machine in catalog.instance_types(_cloud(args, can), service=can.service):
         if args.hardware.instance_type not in (None, machine.name, machine.machine_type):
             continue
         priced = _machine_price(machine, args)
         if priced is not None:
-            found.append(_of_machine(machine, priced))
+            found.append(_of_machine(machine, priced, can))
     return found
 
 
@@ -291,26 +323,40 @@ def _machine_price(machine: InstanceType, args: ServingStackArgs) -> _Priced | N
 @cache
 def _cheapest(cloud: str, name: str) -> catalog.Price | None:
     rows = catalog.prices(cloud, name)
-    return min(rows, key=lambda row: (row.usd_per_hour, row.region), default=None)
+    return min(rows, key=lambda row: (row.usd_per_hour, row.estimate, row.region), default=None)
 
 
-def _of_machine(machine: InstanceType, priced: _Priced) -> Offer:
+def _of_machine(machine: InstanceType, priced: _Priced, can: Capabilities) -> Offer:
     gpu = catalog.gpu(machine.gpu_id, machine.gpu_form)
     wired = machine.interconnect == gpu.interconnect
     return Offer(
         gpu=gpu,
         gpus_per_node=machine.gpu_count,
         nodes=None,
-        cpu_per_node=CPU_SHARE * machine.vcpus - CPU_OFF,
-        memory_per_node=int(MEMORY_SHARE * machine.memory_gib * catalog.GIB),
+        cpu_per_node=_cores(machine, can),
+        memory_per_node=_memory(machine, can),
         usd_per_gpu=priced.usd / machine.gpu_count,
         whole_nodes=True,
         instance_type=machine.name,
         cloud=machine.cloud,
         region=priced.region,
+        one_replica=can.replica_is_machine,
         interconnect=machine.interconnect,
         link_bytes_per_s=gpu.link_bytes_per_s if wired else _pcie(gpu),
         basis=priced.basis,
         price_date=priced.date,
         price_source=priced.source,
     )
+
+
+def _cores(machine: InstanceType, can: Capabilities) -> float:
+    """Cores that a container can have."""
+    if can.container_share is not None:
+        return can.container_share[0] * machine.vcpus
+    return CPU_SHARE * machine.vcpus - CPU_OFF
+
+
+def _memory(machine: InstanceType, can: Capabilities) -> int:
+    """Memory that a container can have, bytes."""
+    share = MEMORY_SHARE if can.container_share is None else can.container_share[1]
+    return int(share * machine.memory_gib * catalog.GIB)

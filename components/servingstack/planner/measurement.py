@@ -5,13 +5,16 @@ the others keep their estimates, with the bands that those have."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import accumulate
 
 from servingstack import measured
 from servingstack.measured import Calibration, Estimated
 from servingstack.plan import PlanWarning
 
+from .batches import BatchReplica, furthest
 from .demand import Demand
 from .load import Replica
 from .performance import Speed
@@ -44,6 +47,43 @@ def refusal(demand: Demand, accelerator: str, gpus: int, precision: str) -> str 
 def room(replica: Replica) -> int | None:
     """Most requests in flight that were worth it when measured; None without a table."""
     return None if replica.measured is None else max(1, int(replica.measured.table.useful))
+
+
+def batches(demand: Demand, accelerator: str) -> tuple[tuple[int, float], ...]:
+    """Batch sizes and seconds on a GPU out of the table, rising; empty where it says nothing of them.
+
+    How many requests were in a batch is Little's law over the model's own time: requests per second x its
+    seconds. A copy that idles between batches had larger ones than that, so the times err to the safe
+    side."""
+    table = demand.args.measured
+    if table is None or batches_refusal(demand, accelerator) is not None:
+        return ()
+    gpus = 1 if table.gpus_per_replica is None else table.gpus_per_replica
+    slowest: dict[int, float] = {}
+    for row in table.rows:
+        if row.batch_ms is not None:
+            size = max(1, round(row.requests_per_s * row.batch_ms / 1000 / gpus))
+            slowest[size] = max(slowest.get(size, 0.0), row.batch_ms / 1000)
+    sizes = sorted(slowest)
+    rising = accumulate((slowest[size] for size in sizes), max)
+    return tuple(zip(sizes, rising, strict=True))
+
+
+def batches_refusal(demand: Demand, accelerator: str) -> str | None:
+    """Why the table says nothing of an engine's batches of whole requests; None where it does, or where there
+    is none."""
+    table, batcher = demand.args.measured, demand.batcher
+    if table is None or batcher is None:
+        return None
+    if table.accelerator is not None and table.accelerator != accelerator:
+        return f"the table was measured with accelerator {table.accelerator} where {accelerator} is planned"
+    if all(row.batch_ms is None for row in table.rows):
+        return "it says nothing of the model's own time in a batch; perf_analyzer's CSV from a Triton does"
+    if batcher.copies > 1:
+        return "copies on one GPU slow each other, and the table cannot tell how much; use model.batch_times"
+    if any(row.accelerator == accelerator for row in demand.args.model.batch_times):
+        return "model.batch_times, which are of single batches, win over it"
+    return None
 
 
 def _calibration(demand: Demand, replica: Replica) -> Calibration:
@@ -82,6 +122,14 @@ def warnings_of(replica: object, why_not: str | None) -> Iterator[PlanWarning]:
             f"The measured table is not used: {why_not}. Measure what is planned, or pin what was measured."
         )
         yield PlanWarning(code="measured-table-unused", path="measured", message=message)
+    if isinstance(replica, BatchReplica) and (far := furthest(replica.speed)) is not None:
+        size, was, own = far
+        if abs(math.log(was / own)) > math.log(1 + measured.NOTEWORTHY):
+            said = (
+                f"a batch of {size} took {was * 1000:.3g} ms, the planner's own estimate is {own * 1000:.3g}"
+            )
+            message = f"The measured times are used: {said} ms."
+            yield PlanWarning(code="estimate-was-off", path="measured", message=message)
     if isinstance(replica, Replica) and replica.measured is not None:
         for said in replica.measured.sentences():
             message = f"The measured table is used. The planner's own estimate was off: {said}."

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 from servingstack.plan import FrontDoor, Rollout, Scaling, Timeouts
-from servingstack.targets import Capabilities
 
 from .candidate import AnyReplica
 from .demand import Demand, Limit
@@ -37,7 +36,7 @@ LARGEST_QUEUE = 4096
 KiB on both sides."""
 
 
-def scaling(demand: Demand, chosen: Solution, can: Capabilities, limits: Timeouts) -> Scaling:
+def scaling(demand: Demand, chosen: Solution, limits: Timeouts) -> Scaling:
     """Replica counts, the threshold and its arithmetic, and how fast they may change."""
     fleet, args = chosen.fleet, demand.args.scaling
     threshold, arithmetic = threshold_of(demand, chosen)
@@ -53,7 +52,7 @@ def scaling(demand: Demand, chosen: Solution, can: Capabilities, limits: Timeout
         warm_replicas=fleet.warm,
         surge_replicas=fleet.surge,
         placeholder_pods=fleet.placeholders,
-        metric=can.queue_metric,
+        metric=demand.can.queue_metric,
         threshold=float(threshold),
         threshold_arithmetic=arithmetic,
         fallback_replicas=max(fleet.low, fleet.peak),
@@ -72,6 +71,8 @@ def threshold_of(demand: Demand, chosen: Solution) -> tuple[int, str]:
     """Waiting requests per replica at which another is added: what a replica can serve within the budget for
     waiting."""
     given = demand.args.scaling.queue_depth
+    if demand.can.scales_on == "in_flight":
+        return _in_flight(chosen, given)
     if given is not None:
         return given, f"scaling.queue_depth: {given}"
     rate = chosen.fit.bears.rate
@@ -95,6 +96,17 @@ def threshold_of(demand: Demand, chosen: Solution) -> tuple[int, str]:
     )
 
 
+def _in_flight(chosen: Solution, waiting: int | None) -> tuple[int, str]:
+    """Requests in flight per replica at which another is added, for a service that counts them all: those
+    that a replica works on within its objectives, and those that may wait beside them."""
+    busy = max(1, math.floor(chosen.fit.bears.in_flight))
+    depth = min(busy, chosen.fit.replica.places) + (0 if waiting is None else waiting)
+    text = f"a replica keeps every objective with {busy} requests in flight"
+    if waiting is not None:
+        text += f", and scaling.queue_depth lets {waiting} wait beside them"
+    return depth, f"{text}, so {depth} in flight per replica"
+
+
 def _waited_for(demand: Demand) -> tuple[Limit, ...]:
     """Limits that waiting counts towards. Batches of whole requests are short beside any limit, so there the
     request timeout and a deadline are budgets too; a stream's would let its first token wait for seconds."""
@@ -111,7 +123,7 @@ def _own_s(replica: AnyReplica, limit: Limit, in_flight: float) -> float:
     return first + (replica.output_tokens - 1) * replica.tpot_at(in_flight, limit.q)
 
 
-def timeouts(demand: Demand, chosen: Solution, can: Capabilities) -> Timeouts:
+def timeouts(demand: Demand, chosen: Solution) -> Timeouts:
     """Time limits along the path. Draining covers the longest answer that is likely."""
     replica, busy = chosen.fit.replica, chosen.fit.bears.in_flight
     answer = LONGEST_ANSWER * demand.output_tokens * replica.tpot_at(busy, 0.95) + replica.ttft_at(busy, 0.95)
@@ -121,7 +133,8 @@ def timeouts(demand: Demand, chosen: Solution, can: Capabilities) -> Timeouts:
         request_s=demand.request_timeout_s,
         stream_s=demand.stream_timeout_s,
         queue_s=queue_s(demand, chosen),
-        enforced_by=can.timeout_enforced_by,
+        enforced_by=demand.can.timeout_enforced_by,
+        kind=demand.can.timeout_kind,
         startup_s=max(SHORTEST_STARTUP_S, math.ceil(STARTUP_FACTOR * (cold.weights_s + cold.engine_s))),
         drain_s=drain,
         grace_s=drain + GRACE_EXTRA_S,
@@ -136,44 +149,47 @@ def queue_s(demand: Demand, chosen: Solution) -> int:
     return max(1, math.floor(min(left, demand.request_timeout_s / 2)))
 
 
-def rollout(chosen: Solution, limits: Timeouts) -> Rollout:
-    """Replicas are replaced one by one: by one more where there is only one, else by one less."""
+def rollout(demand: Demand, chosen: Solution, limits: Timeouts) -> Rollout:
+    """Replicas are replaced one by one: by one more where there is only one, else by one less. A service that
+    starts a whole new version takes none away."""
     surge, cold = chosen.fleet.surge, chosen.fleet.cold
     before = STARTUP_FACTOR * (cold.node_s + cold.image_s)
     return Rollout(
-        strategy="rolling",
+        strategy="revision" if demand.can.surge == "fleet" else "rolling",
         max_surge=surge,
         max_unavailable=0 if surge else 1,
         progress_deadline_s=math.ceil(before) + limits.startup_s + limits.grace_s,
     )
 
 
-def front_door(
-    demand: Demand, chosen: Solution, can: Capabilities, scaled: Scaling, limits: Timeouts
-) -> FrontDoor | None:
+def front_door(demand: Demand, chosen: Solution, scaled: Scaling, limits: Timeouts) -> FrontDoor | None:
     """The proxy before the replicas, where the option needs one."""
-    if can.door is None:
+    if demand.can.door is None:
         return None
     bears, fleet, secret = chosen.fit.bears, chosen.fleet, demand.args.api_key_secret
-    waiting = fleet.high * bears.rate * limits.queue_s
-    held = bears.rate * fleet.hold_s if fleet.hold_s is not None else 0.0
+    # One beside each replica serves that one, and what is held while none is up never reaches it.
+    beside = demand.can.timeout_kind == "sidecar"
+    served, hold_s = (1, None) if beside else (fleet.high, fleet.hold_s)
+    waiting = served * bears.rate * limits.queue_s
+    held = bears.rate * hold_s if hold_s is not None else 0.0
     # The engine's own queue is what scaling sees first, so it must be able to reach the threshold.
     places = chosen.fit.replica.places
-    concurrent = places + max(int(scaled.threshold), math.ceil(places * 0.1))
+    seen = int(scaled.threshold) if demand.can.scales_on == "waiting" else 0
+    concurrent = places + max(seen, math.ceil(places * 0.1))
     queue = max(MIN_QUEUE, math.ceil(max(waiting, held)))
     queue = queue if demand.batcher is None else min(queue, LARGEST_QUEUE)
     size = door_size(
-        proxies=can.door.replicas,
-        replicas=fleet.high + fleet.surge,
+        proxies=demand.can.door.replicas,
+        replicas=1 if beside else fleet.high + fleet.surge,
         max_concurrent=concurrent,
         max_queue=queue,
-        kept=Kept(limits.drain_s, limits.request_s, fleet.hold_s),
+        kept=Kept(limits.drain_s, limits.request_s, hold_s),
     )
     return FrontDoor(
-        image=can.door.image,
-        replicas=can.door.replicas,
-        port=can.door.port,
-        stats_port=can.door.stats_port,
+        image=demand.can.door.image,
+        replicas=demand.can.door.replicas,
+        port=demand.can.door.port,
+        stats_port=demand.can.door.stats_port,
         max_concurrent=concurrent,
         max_queue=queue,
         slots=size.slots,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from servingstack.plan import Alternative, Cost, Estimate, Expected
-from servingstack.targets import Capabilities
 
 from .candidate import STAGES, Loss
 from .demand import Demand, resolve
@@ -70,7 +69,7 @@ FP8_FROM_USD = 5.0
 """Plans that cost less per hour are not planned a second time at fp8."""
 
 
-def at_fp8(demand: Demand, best: Solution, can: Capabilities) -> Alternative | None:
+def at_fp8(demand: Demand, best: Solution) -> Alternative | None:
     """The plan at fp8, where it is cheaper and nobody asked: a choice for a person, since answers change."""
     args = demand.args
     if (
@@ -82,7 +81,7 @@ def at_fp8(demand: Demand, best: Solution, can: Capabilities) -> Alternative | N
     if best.fleet.steady_usd < FP8_FROM_USD:
         return None
     model = args.model.model_copy(update={"precision": "fp8"})
-    found = search(resolve(args.model_copy(update={"model": model})), can).best
+    found = search(resolve(args.model_copy(update={"model": model}), demand.can)).best
     if found is None or found.fleet.steady_usd >= best.fleet.steady_usd:
         return None
     layout = found.fit.layout
@@ -92,7 +91,7 @@ def at_fp8(demand: Demand, best: Solution, can: Capabilities) -> Alternative | N
         f"changes "
         "the answers: ask for it with model.precision: fp8"
     )
-    return _alternative(row, best, can.option).model_copy(update={"lost_because": reason})
+    return _alternative(row, best, demand.can.option).model_copy(update={"lost_because": reason})
 
 
 def alternatives(outcome: Outcome, option: str) -> tuple[Alternative, ...]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from servingstack import catalog
 from servingstack.catalog import Gpu, Model
 from servingstack.engines import vllm_limits
+from servingstack.engines.limits import CAST, DTYPES
 from servingstack.engines.registry import Limits
-from servingstack.engines.vllm_limits import CAST, DTYPES
 from servingstack.errors import InvalidInput, Violation
 
 FULL = ("bf16", "fp16", "fp32")
@@ -34,7 +34,7 @@ class Served:
         return 4 if self.dtype == "float" else 2
 
 
-def requested(model: Model, wanted: str, limits: Limits = vllm_limits) -> str:
+def requested(model: Model, wanted: str, limits: Limits = vllm_limits.LIMITS) -> str:
     """The precision to try first. Raises `InvalidInput` for one that cannot be had from this repository."""
     stored = model.precision
     if wanted in ("auto", stored):
@@ -73,7 +73,7 @@ def fallback(model: Model, wanted: str) -> str | None:
 
 
 def served_on(
-    gpu: Gpu, model: Model, precision: str, asked: str | None = None, limits: Limits = vllm_limits
+    gpu: Gpu, model: Model, precision: str, asked: str | None = None, limits: Limits = vllm_limits.LIMITS
 ) -> Served | str:
     """How a GPU serves the precision, with the type of activations that was asked for, or why it cannot."""
     capability = gpu.compute_capability

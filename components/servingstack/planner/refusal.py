@@ -43,7 +43,7 @@ def refuse(args: ServingStackArgs, outcome: Outcome, can: Capabilities) -> Infea
 
 def _solve(args: ServingStackArgs, can: Capabilities) -> Solution | None:
     try:
-        return search(resolve(args), can).best
+        return search(resolve(args, can)).best
     except InvalidInput:
         return None
 
@@ -154,7 +154,7 @@ def _nodes(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
 
 
 def _model(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
-    demand = resolve(args)
+    demand = resolve(args, can)
     length = demand.max_model_len
     while length // 2 >= demand.sequence_tokens:
         length //= 2

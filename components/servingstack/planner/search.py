@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from servingstack.catalog import Model
 from servingstack.errors import InvalidInput, Violation
-from servingstack.targets import Capabilities
 
 from .candidate import STAGES, Fit, Layout, Loss, Open, fit, layout, narrowed, opened
 from .demand import Demand
@@ -86,12 +85,12 @@ def _distance(lost: Loss) -> tuple[int, float]:
     return -STAGES.index(lost.stage), lost.excess
 
 
-def search(demand: Demand, can: Capabilities) -> Outcome:
+def search(demand: Demand) -> Outcome:
     """Try everything. Raises `InvalidInput` for pins that are illegal for the model."""
     precision = requested(demand.model, demand.args.model.precision, demand.kind.limits)
-    available = offers(demand.args)
+    available = offers(demand.args, demand.can)
     if demand.batcher is not None:
-        return _evaluate(demand, can, _whole(demand, available, precision), precision)
+        return _evaluate(demand, _whole(demand, available, precision), precision)
     _check_pins(demand, precision, available)
     tried = _layouts(demand, available, precision)
     lower = fallback(demand.model, demand.args.model.precision)
@@ -100,7 +99,7 @@ def search(demand: Demand, can: Capabilities) -> Outcome:
         # Only where the arithmetic runs at that precision: else it would be smaller, but no faster.
         tried += [item for item in more if not isinstance(item[3], Layout) or item[3].served.native]
         precision = lower
-    return _evaluate(demand, can, tried, precision)
+    return _evaluate(demand, tried, precision)
 
 
 _Tried = tuple[Offer, int, int, Layout | Loss]
@@ -213,7 +212,7 @@ class _Memory:
         self.fitted: dict[_Key, Fit] = {}
 
 
-def _evaluate(demand: Demand, can: Capabilities, tried: list[_Tried], precision: str) -> Outcome:
+def _evaluate(demand: Demand, tried: list[_Tried], precision: str) -> Outcome:
     """Cheapest first by what each must cost at least; the rest cannot win once that exceeds the best."""
     memory = _Memory()
     considered: list[Considered] = []
@@ -226,7 +225,7 @@ def _evaluate(demand: Demand, can: Capabilities, tried: list[_Tried], precision:
             worth.append((item, outcome))
     best: Solution | None = None
     for (offer, tp, pp, _), entry in sorted(worth, key=lambda pair: pair[1].floor):
-        outcome = _solve(demand, can, entry, best, memory)
+        outcome = _solve(demand, entry, best, memory)
         if isinstance(outcome, Solution) and (best is None or outcome.order < best.order):
             best = outcome
         considered.append(Considered(offer, tp, pp, precision, outcome))
@@ -261,9 +260,7 @@ def _floored(demand: Demand, found: Layout, batch: Open) -> _Open:
     return _Open(found, batch, least, found.offer.hourly(least, found.gpus, per_node))
 
 
-def _solve(
-    demand: Demand, can: Capabilities, entry: _Open, best: Solution | None, memory: _Memory
-) -> Solution | Loss:
+def _solve(demand: Demand, entry: _Open, best: Solution | None, memory: _Memory) -> Solution | Loss:
     if best is not None and entry.floor > best.fleet.steady_usd + 1e-9:
         return _dearer(entry, best)
     key = _key(entry.layout)
@@ -277,7 +274,7 @@ def _solve(
     if fitted is None:
         fitted = memory.fitted[key] = fit(demand, entry.layout, batch)
     placed = dataclasses.replace(fitted, layout=entry.layout)
-    counted = fleet(demand, placed, can)
+    counted = fleet(demand, placed)
     return counted if isinstance(counted, Loss) else Solution(placed, counted)
 
 

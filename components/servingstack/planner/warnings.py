@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from servingstack.plan import OBJECTIVE_DAYS, Expected, PlanWarning, Scaling
-from servingstack.targets import Capabilities
+from servingstack.plan import Expected, PlanWarning, Scaling
+from servingstack.watched import OBJECTIVE_DAYS
 
 from . import measurement
 from .candidate import WHAT, unqueued
@@ -27,7 +27,7 @@ TIGHT = 1.5
 
 
 def warnings_of(
-    demand: Demand, chosen: Solution, expected: Expected, scaling: Scaling, can: Capabilities
+    demand: Demand, chosen: Solution, expected: Expected, scaling: Scaling
 ) -> tuple[PlanWarning, ...]:
     """All that apply, in a fixed order."""
     return (
@@ -37,7 +37,7 @@ def warnings_of(
         *_batch(demand, chosen),
         *_objectives(demand, expected),
         *_starts(demand, chosen, scaling),
-        *_waste(demand, chosen, expected, can),
+        *_waste(demand, chosen, expected),
         *_overridden(demand, scaling),
         *_measured(demand, chosen),
     )
@@ -210,7 +210,7 @@ def _ramped_replicas(demand: Demand, chosen: Solution, scaling: Scaling) -> int:
     return math.ceil(reached / fit.bears.rate - 1e-9)
 
 
-def _waste(demand: Demand, chosen: Solution, expected: Expected, can: Capabilities) -> Iterator[PlanWarning]:
+def _waste(demand: Demand, chosen: Solution, expected: Expected) -> Iterator[PlanWarning]:
     """A GPU that was asked for and has little to do, where a cheaper one would meet every demand."""
     args = demand.args
     if expected.utilisation_at_peak >= IDLE:
@@ -223,7 +223,7 @@ def _waste(demand: Demand, chosen: Solution, expected: Expected, can: Capabiliti
             "engine": args.engine.model_copy(update=engine),
         }
     )
-    better = search(resolve(relaxed), can).best
+    better = search(resolve(relaxed, demand.can)).best
     if better is None or better.fleet.hourly_usd > CHEAPER * chosen.fleet.hourly_usd:
         return
     found, other = chosen.fit.layout, better.fit.layout
@@ -274,7 +274,9 @@ def _overridden(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
 
 def _measured(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
     found = chosen.fit.layout
-    why_not = measurement.refusal(demand, found.offer.gpu.id, found.gpus, found.served.precision)
-    if demand.args.measured is not None and demand.batcher is not None:
-        why_not = "the engine batches whole requests, for which model.batch_times is read"
+    gpu = found.offer.gpu.id
+    if demand.batcher is None:
+        why_not = measurement.refusal(demand, gpu, found.gpus, found.served.precision)
+    else:
+        why_not = measurement.batches_refusal(demand, gpu)
     return measurement.warnings_of(chosen.fit.replica, why_not)

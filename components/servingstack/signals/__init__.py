@@ -8,13 +8,13 @@ release; the others from `scope`, each with its source.
 
 from __future__ import annotations
 
-from servingstack.plan import Monitoring
 from servingstack.signals.alerts import alerts
 from servingstack.signals.burn_rates import PAGE_FACTORS, recording_rules
 from servingstack.signals.objectives import edge_warnings, objectives, service_level
 from servingstack.signals.scope import Scope
 from servingstack.signals.stack import Stack
 from servingstack.signals.watch import ACTIVITY, QUEUE_DEPTH, signals
+from servingstack.watched import Monitoring
 
 
 def monitoring(stack: Stack) -> Monitoring:

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from servingstack.plan import Alert, Objective
 from servingstack.signals.burn_rates import BURN_RATES, ServiceLevel, burn_alert
 from servingstack.signals.scope import SCALER_ERRORS
 from servingstack.signals.stack import Stack
 from servingstack.signals.watch import engine_query, queue_depth, rejected_share, request_rate
+from servingstack.watched import Alert, Objective
 
 # The product's own choices; each is a user's pain rather than a resource's number.
 REJECTED_SHARE = 0.05

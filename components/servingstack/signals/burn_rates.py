@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from servingstack.plan import OBJECTIVE_DAYS, RecordingRule
+from servingstack.watched import OBJECTIVE_DAYS, RecordingRule
 
 WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
 """Ranges over which the error ratio is recorded, apart from the whole period."""

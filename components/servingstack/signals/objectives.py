@@ -18,11 +18,12 @@ from __future__ import annotations
 from servingstack.args import latency_objectives
 from servingstack.engines.signal import Counts
 from servingstack.errors import InvalidInput, Violation
-from servingstack.plan import Monitoring, Objective, PlanWarning
+from servingstack.plan import PlanWarning
 from servingstack.signals.burn_rates import ServiceLevel
 from servingstack.signals.scope import BACKEND, BACKEND_RESPONSES
 from servingstack.signals.stack import Stack
 from servingstack.units import format_duration
+from servingstack.watched import Monitoring, Objective
 
 
 def objectives(stack: Stack) -> tuple[Objective, ...]:

@@ -6,6 +6,7 @@ metric are asked for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from servingstack.args import ServingStackArgs
@@ -17,14 +18,20 @@ from servingstack.signals.scope import Scope
 
 @dataclass(frozen=True)
 class Stack:
-    """What is watched: the input, where its series are, and what was decided before."""
+    """What is watched: the input, what its parts are called, and what was decided before."""
 
     args: ServingStackArgs
-    scope: Scope
+    names: Mapping[str, str]
+    """Physical names by role."""
     architecture: Architecture
     scaling: Scaling
     timeouts: Timeouts
     cost: Cost
+
+    @property
+    def scope(self) -> Scope:
+        """Where its series are in a cluster's Prometheus."""
+        return Scope.of(self.names, self.args.target.kubernetes.namespace)
 
     @property
     def tables(self) -> EngineTables:

@@ -13,10 +13,10 @@ Traps:
 
 from __future__ import annotations
 
-from servingstack.plan import Signal, Unavailable
 from servingstack.signals import scope as s
 from servingstack.signals.scope import ALL_BACKENDS, BACKEND, BUSY_BACKEND, Scope
 from servingstack.signals.stack import Stack
+from servingstack.watched import Signal, Unavailable
 
 RANGE = "5m"
 """Range of every rate on a panel: ten scrapes of 30 s, and the shortest window of the burn rates."""

@@ -11,32 +11,65 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from .capabilities import Capabilities
+from .capabilities import Capabilities, Directory
+
+if TYPE_CHECKING:
+    from servingstack.args import ServingStackArgs
+    from servingstack.errors import Violation
+    from servingstack.plan import ServingPlan
+    from servingstack.signals import Stack
+    from servingstack.watched import Monitoring
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
     """One line of the registry."""
 
-    capabilities: str
-    """Module that holds `CAPABILITIES`; pure."""
-    resources: str
-    """Module that holds the exported component."""
+    package: str
+    """Holds the modules `capabilities`, `planning` and `resources`."""
+    extra: str
+    """Extra of this distribution that brings its SDK."""
+    settings: str | None = None
+    """Field of `target` with the option's own settings, and of the plan with its own decisions; None where
+    they are not one field of each."""
 
 
 REGISTRY: dict[str, Option] = {
-    "kubernetes": Option(
-        capabilities="servingstack.targets.kubernetes.capabilities",
-        resources="servingstack.targets.kubernetes.resources",
-    ),
+    "kubernetes": Option("servingstack.targets.kubernetes", extra="kubernetes"),
 }
+
+
+class Planning(Protocol):
+    """What the planner asks an option's `planning` module; all pure."""
+
+    @staticmethod
+    def names(args: ServingStackArgs) -> dict[str, str]:
+        """Physical names by role, within the service's rules."""
+        ...
+
+    @staticmethod
+    def violations(args: ServingStackArgs) -> list[Violation]:
+        """What is wrong with an input for this option, before any search."""
+        ...
+
+    @staticmethod
+    def monitoring(stack: Stack) -> Monitoring:
+        """What is watched, promised and alerted on, in the provider's own terms."""
+        ...
+
+    @staticmethod
+    def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
+        """The plan with the option's own decisions. Raises `InvalidInput` or `Infeasible` where the service
+        cannot carry it out."""
+        ...
 
 
 @cache
 def capabilities(option: str) -> Capabilities:
     """What an option can do. KeyError for an unknown one."""
-    found: Capabilities = import_module(REGISTRY[option].capabilities).CAPABILITIES
+    found: Capabilities = import_module(f"{REGISTRY[option].package}.capabilities").CAPABILITIES
     return found
 
 
@@ -45,4 +78,24 @@ def all_capabilities() -> tuple[Capabilities, ...]:
     return tuple(capabilities(option) for option in REGISTRY)
 
 
-__all__ = ["REGISTRY", "Capabilities", "Option", "all_capabilities", "capabilities"]
+def planning(option: str) -> Planning:
+    """An option's own part of planning. KeyError for an unknown one."""
+    return cast("Planning", import_module(f"{REGISTRY[option].package}.planning"))
+
+
+def build(option: str) -> Any:
+    """The function that registers an option's resources: `build(name, plan, existing, opts)`."""
+    return import_module(f"{REGISTRY[option].package}.resources").build
+
+
+__all__ = [
+    "REGISTRY",
+    "Capabilities",
+    "Directory",
+    "Option",
+    "Planning",
+    "all_capabilities",
+    "build",
+    "capabilities",
+    "planning",
+]

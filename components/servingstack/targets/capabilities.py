@@ -6,7 +6,13 @@ is written into code instead is invisible there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+TimeoutKind = Literal["front-door", "set", "fixed", "sidecar", "client"]
+"""How a request is bounded: by the stack's own proxy before the replicas or beside each, by a setting of the
+service, by a limit of the service that cannot be set, or by nobody but the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +21,34 @@ class Door:
 
     image: str
     replicas: int
-    """Two, so that a node's loss does not close the door."""
+    """Two, so that a node's loss does not close the door; 1 for one beside each replica."""
     port: int
     stats_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Where a source's weights are found in the container."""
+
+    root: str
+    """Path of the mount or download."""
+    keeps_path: bool = False
+    """Whether the path after the first segment of the source stays below the root, as it does where a whole
+    volume or bucket is mounted; else the root itself holds the weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartFacts:
+    """What a service takes to start a replica, before weights are read."""
+
+    machine_s: float
+    """Until a machine with a GPU runs."""
+    image_s: float
+    """Until the image is there."""
+    weights_bytes_per_s: float | None
+    """How fast weights from a directory are read; None for the rate of the node's own disk after a
+    download."""
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +71,25 @@ class Capabilities:
     """Longest request timeout that can be set; None for no limit of its own."""
     door: Door | None
     on_kubernetes: bool
+    cloud: str | None = None
+    """None for an option that is no cloud's own."""
+    service: str = "vm"
+    """The catalog's service whose instance types it rents."""
+    replica_is_machine: bool = False
+    """Whether each replica takes a whole machine, all of its GPUs paid."""
+    container_share: tuple[float, float] | None = None
+    """Shares of a machine's cores and memory that a container can have; None for what a cluster's node
+    leaves."""
+    image_family: str = "upstream"
+    """The engines' image rows that it can run: `upstream`, or the vendor's own."""
+    scales_on: Literal["waiting", "in_flight"] = "waiting"
+    """Whether the scaled metric counts requests that wait, or all that are in flight."""
+    timeout_kind: TimeoutKind = "front-door"
+    surge: Literal["replica", "fleet"] = "replica"
+    """What a rollout adds: one replica, or as many as are kept."""
+    start: StartFacts | None = None
+    """None for a cluster's nodes, whose start follows from the input."""
+    directories: Mapping[str, Directory] = field(default_factory=dict[str, Directory])
+    """Schemes of `model.source` that it brings into the container, and where."""
+    streams: bool = True
+    """Whether an answer can be streamed to the caller."""

@@ -1,7 +1,9 @@
-"""Amazon's resources, as `tables.Kind` rows; ForceNew as in terraform-provider-aws, which pulumi-aws bridges.
+"""Amazon's resources, as `tables.Kind` rows; ForceNew as in terraform-provider-aws, which pulumi-aws
+bridges.
 
-The trap: some calls of Amazon's create or overwrite in silence (PutDashboard, PutRolePolicy, PutScalingPolicy). The
-rows make all of them unique: two stacks that would take over each other's objects must fail a test.
+The trap: some calls of Amazon's create or overwrite in silence (PutDashboard, PutRolePolicy,
+PutScalingPolicy). The rows make all of them unique: two stacks that would take over each other's objects
+must fail a test.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from tests.engine.clouds.tables import Kind, Reference
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 SETTINGS = {"account": ACCOUNT, "region": REGION}
-AUTO_NAME = "pulumi-aws provider/resources.go: SetAutonaming(255, '-') names the input `name`"
 
 MODEL = "aws:sagemaker/model:Model"
 ENDPOINT_CONFIG = "aws:sagemaker/endpointConfiguration:EndpointConfiguration"
 ENDPOINT = "aws:sagemaker/endpoint:Endpoint"
+NATIVE_ENDPOINT = "aws-native:sagemaker:Endpoint"
 SCALING_TARGET = "aws:appautoscaling/target:Target"
 SCALING_POLICY = "aws:appautoscaling/policy:Policy"
 ROLE = "aws:iam/role:Role"
@@ -31,9 +33,13 @@ LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
 
 _SOURCE = "terraform-provider-aws internal/service/"
 _ARN = "arn:aws:{service}:{{region}}:{{account}}:{rest}"
+_CONFIG_HOLDS = (
+    "SageMaker API DeleteEndpointConfig: 'You must not delete an EndpointConfig in use by an endpoint that "
+    "is live'"
+)
 _ROLE_HOLDS = (
-    "IAM API DeleteRole: 'You must delete the policies attached to the role' (DeleteConflict); "
-    "role.go deletes them only with force_detach_policies"
+    "IAM API DeleteRole: 'you must delete the items attached to the role manually, or the deletion fails'; "
+    "role.go does so only with force_detach_policies"
 )
 
 
@@ -54,7 +60,7 @@ KINDS: dict[str, Kind] = {
             "primaryContainer",
             "vpcConfig",
             "region",
-        ),  # fmt: skip
+        ),
         updates=("tags",),
         keeps=("inferenceExecutionConfig", "region"),
         defaults={"primaryContainer.mode": "SingleModel", "containers.mode": "SingleModel"},
@@ -75,7 +81,7 @@ KINDS: dict[str, Kind] = {
             "productionVariants",
             "region",
             "shadowProductionVariants",
-        ),  # fmt: skip
+        ),
         updates=("tags",),
         keeps=("namePrefix", "region", "productionVariants.volumeSizeInGb", "productionVariants.variantName"),
         defaults={"productionVariants.initialVariantWeight": 1},
@@ -83,7 +89,7 @@ KINDS: dict[str, Kind] = {
             "arn": _arn("sagemaker", "endpoint-config/{name}"),
             "tagsAll": "{tags}",
             "region": "{region}",
-        },  # fmt: skip
+        },
         auto_name=True,
         references=(
             Reference("productionVariants.modelName", MODEL, by="name"),
@@ -100,14 +106,30 @@ KINDS: dict[str, Kind] = {
         outputs={"arn": _arn("sagemaker", "endpoint/{name}"), "tagsAll": "{tags}", "region": "{region}"},
         auto_name=True,
         references=(
-            Reference(
-                "endpointConfigName",
-                ENDPOINT_CONFIG,
-                by="name",
-                holds="SageMaker API UpdateEndpoint: 'You must not delete an EndpointConfig in use by an "
-                "endpoint that is live'",
-            ),
-            Reference("deploymentConfig.autoRollbackConfiguration.alarms.alarmName", ALARM, by="alarmName"),
+            Reference("endpointConfigName", ENDPOINT_CONFIG, by="name", holds=_CONFIG_HOLDS),
+            Reference("deploymentConfig.autoRollbackConfiguration.alarms.alarmName", ALARM, by="name"),
+        ),
+    ),
+    NATIVE_ENDPOINT: Kind(
+        source="docs.aws.amazon.com AWSCloudFormation aws-resource-sagemaker-endpoint: EndpointName alone "
+        "'Update requires: Replacement'",
+        replaces=("endpointName",),
+        updates=(
+            "deploymentConfig",
+            "endpointConfigName",
+            "excludeRetainedVariantProperties",
+            "retainAllVariantProperties",
+            "retainDeploymentConfig",
+            "tags",
+        ),
+        id=_arn("sagemaker", "endpoint/{endpointName}"),
+        outputs={"endpointArn": "{id}"},
+        name="endpointName",
+        auto_name=True,
+        unique=("endpointName",),
+        references=(
+            Reference("endpointConfigName", ENDPOINT_CONFIG, by="name", holds=_CONFIG_HOLDS),
+            Reference("deploymentConfig.autoRollbackConfiguration.alarms.alarmName", ALARM, by="name"),
         ),
     ),
     SCALING_TARGET: Kind(
@@ -125,7 +147,14 @@ KINDS: dict[str, Kind] = {
         },
         name=None,
         unique=("resourceId", "scalableDimension", "serviceNamespace"),
-        references=(Reference("resourceId", ENDPOINT, by="name", within=r"endpoint/([^/]+)/variant/.+"),),
+        references=(
+            Reference(
+                "resourceId",
+                f"{ENDPOINT}|{NATIVE_ENDPOINT}",
+                by="name|endpointName",
+                within=r"endpoint/([^/]+)/variant/.+",
+            ),
+        ),
     ),
     SCALING_POLICY: Kind(
         source=_SOURCE + "appautoscaling/policy.go",
@@ -135,7 +164,7 @@ KINDS: dict[str, Kind] = {
             "predictiveScalingPolicyConfiguration",
             "stepScalingPolicyConfiguration",
             "targetTrackingScalingPolicyConfiguration",
-        ),  # fmt: skip
+        ),
         keeps=("region",),
         defaults={
             "policyType": "StepScaling",
@@ -174,7 +203,7 @@ KINDS: dict[str, Kind] = {
             "maxSessionDuration",
             "permissionsBoundary",
             "tags",
-        ),  # fmt: skip
+        ),
         keeps=("namePrefix", "inlinePolicies", "managedPolicyArns"),
         defaults={"forceDetachPolicies": False, "maxSessionDuration": 3600, "path": "/"},
         outputs={
@@ -202,16 +231,6 @@ KINDS: dict[str, Kind] = {
         name=None,
         unique=("role", "policyArn"),
         references=(Reference("role", ROLE, by="name", holds=_ROLE_HOLDS),),
-    ),
-    "aws:iam/policy:Policy": Kind(
-        source=_SOURCE + "iam/policy.go",
-        replaces=("description", "name", "namePrefix", "path"),
-        updates=("delayAfterPolicyCreationInMs", "policy", "tags"),
-        keeps=("namePrefix",),
-        defaults={"path": "/"},
-        id="arn:aws:iam::{account}:policy{path}{name}",
-        outputs={"arn": "{id}", "attachmentCount": 0, "policyId": "ANPA{hash}", "tagsAll": "{tags}"},
-        auto_name=True,
     ),
     ALARM: Kind(
         source=_SOURCE + "cloudwatch/metric_alarm.go: alarm_name alone is ForceNew",
@@ -242,7 +261,7 @@ KINDS: dict[str, Kind] = {
             "treatMissingData",
             "unit",
             "warmUpConfiguration",
-        ),  # fmt: skip
+        ),
         keeps=("region", "evaluateLowSampleCountPercentiles"),
         defaults={"actionsEnabled": True, "treatMissingData": "missing"},
         outputs={"arn": _arn("cloudwatch", "alarm:{name}"), "tagsAll": "{tags}", "region": "{region}"},
@@ -260,7 +279,7 @@ KINDS: dict[str, Kind] = {
             "insufficientDataActions",
             "okActions",
             "tags",
-        ),  # fmt: skip
+        ),
         keeps=("region",),
         defaults={"actionsEnabled": True},
         id="{alarmName}",
@@ -275,8 +294,8 @@ KINDS: dict[str, Kind] = {
                 ALARM,
                 by="name",
                 within=r"""ALARM\(\s*["']?([^"')]+?)["']?\s*\)""",
-                holds="CloudWatch API DeleteAlarms: an alarm cannot be deleted while a composite alarm's rule "
-                "depends on it",
+                holds="CloudWatch API DeleteAlarms: not while 'there is always still a composite alarm that "
+                "depends on that alarm'",
             ),
         ),
     ),
@@ -289,7 +308,7 @@ KINDS: dict[str, Kind] = {
         outputs={
             "dashboardArn": "arn:aws:cloudwatch::{account}:dashboard/{dashboardName}",
             "region": "{region}",
-        },  # fmt: skip
+        },
         name="dashboardName",
         unique=("dashboardName",),
     ),
@@ -327,7 +346,7 @@ KINDS |= {
             "sqsSuccessFeedbackSampleRate",
             "tags",
             "tracingConfig",
-        ),  # fmt: skip
+        ),
         keeps=("namePrefix", "policy", "signatureVersion", "tracingConfig", "fifoThroughputScope", "region"),
         defaults={"fifoTopic": False, "contentBasedDeduplication": False},
         id="arn:aws:sns:{region}:{account}:{name}",
@@ -337,7 +356,7 @@ KINDS |= {
             "beginningArchiveTime": "",
             "tagsAll": "{tags}",
             "region": "{region}",
-        },  # fmt: skip
+        },
         auto_name=True,
     ),
     "aws:sns/topicPolicy:TopicPolicy": Kind(
@@ -364,13 +383,13 @@ KINDS |= {
             "redrivePolicy",
             "replayPolicy",
             "subscriptionRoleArn",
-        ),  # fmt: skip
+        ),
         keeps=("filterPolicyScope", "region"),
         defaults={
             "confirmationTimeoutInMinutes": 1,
             "endpointAutoConfirms": False,
             "rawMessageDelivery": False,
-        },  # fmt: skip
+        },
         id="{topic}:{uuid}",
         outputs={
             "arn": "{id}",
@@ -378,7 +397,7 @@ KINDS |= {
             "pendingConfirmation": False,
             "confirmationWasAuthenticated": True,
             "region": "{region}",
-        },  # fmt: skip
+        },
         name=None,
         unique=("topic", "protocol", "endpoint"),
         references=(Reference("topic", TOPIC, by="arn"),),
@@ -391,16 +410,6 @@ KINDS |= {
         defaults={"retentionInDays": 0, "skipDestroy": False},
         outputs={"arn": _arn("logs", "log-group:{name}"), "tagsAll": "{tags}", "region": "{region}"},
         auto_name=True,
-    ),
-    "aws:cloudwatch/logMetricFilter:LogMetricFilter": Kind(
-        source=_SOURCE + "logs/metric_filter.go",
-        replaces=("logGroupName", "name", "region"),
-        updates=("applyOnTransformedLogs", "metricTransformation", "pattern"),
-        keeps=("region",),
-        outputs={"region": "{region}"},
-        auto_name=True,
-        unique=("logGroupName", "name"),
-        references=(Reference("logGroupName", LOG_GROUP, by="name"),),
     ),
     KEY: Kind(
         source=_SOURCE + "kms/key.go",
@@ -421,7 +430,7 @@ KINDS |= {
             "policy",
             "rotationPeriodInDays",
             "tags",
-        ),  # fmt: skip
+        ),
         keeps=("description", "multiRegion", "policy", "rotationPeriodInDays", "region"),
         defaults={
             "customerMasterKeySpec": "SYMMETRIC_DEFAULT",
@@ -429,44 +438,148 @@ KINDS |= {
             "isEnabled": True,
             "enableKeyRotation": False,
             "bypassPolicyLockoutSafetyCheck": False,
-        },  # fmt: skip
+        },
         id="{uuid}",
         outputs={
             "arn": _arn("kms", "key/{id}"),
             "keyId": "{id}",
             "tagsAll": "{tags}",
             "region": "{region}",
-        },  # fmt: skip
+        },
         name=None,
         unique=(),
     ),
-    "aws:kms/alias:Alias": Kind(
-        source=_SOURCE + "kms/alias.go",
-        replaces=("name", "namePrefix", "region"),
-        updates=("targetKeyId",),
-        keeps=("namePrefix", "region"),
+}
+
+
+def _of_bucket(source: str, updates: tuple[str, ...], **more: Any) -> Kind:
+    """A part of a bucket that is a resource of its own: one for each bucket."""
+    return Kind(
+        source=_SOURCE + source,
+        replaces=("bucket", "region", *more.pop("replaces", ())),
+        updates=updates,
+        keeps=("region", *more.pop("keeps", ())),
+        id="{bucket}",
+        outputs={"region": "{region}"},
+        name=None,
+        unique=("bucket",),
+        references=(Reference("bucket", BUCKET, by="bucket"),),
+        **more,
+    )
+
+
+KINDS |= {
+    BUCKET: Kind(
+        source=_SOURCE
+        + "s3/bucket.go: bucket, bucket_prefix, object_lock_enabled and the namespace are ForceNew",
+        replaces=("bucket", "bucketNamespace", "bucketPrefix", "objectLockEnabled", "region"),
+        updates=(
+            "accelerationStatus",
+            "acl",
+            "corsRules",
+            "forceDestroy",
+            "grants",
+            "lifecycleRules",
+            "logging",
+            "objectLockConfiguration",
+            "policy",
+            "replicationConfiguration",
+            "requestPayer",
+            "serverSideEncryptionConfiguration",
+            "tags",
+            "versioning",
+            "website",
+        ),
+        keeps=(
+            "accelerationStatus",
+            "acl",
+            "bucketNamespace",
+            "bucketPrefix",
+            "corsRules",
+            "grants",
+            "lifecycleRules",
+            "logging",
+            "objectLockConfiguration",
+            "objectLockEnabled",
+            "policy",
+            "region",
+            "replicationConfiguration",
+            "requestPayer",
+            "serverSideEncryptionConfiguration",
+            "versioning",
+            "website",
+        ),
+        defaults={"forceDestroy": False},
+        id="{bucket}",
         outputs={
-            "arn": _arn("kms", "{name}"),
-            "targetKeyArn": _arn("kms", "key/{targetKeyId}"),
+            "arn": "arn:aws:s3:::{bucket}",
+            "bucketDomainName": "{bucket}.s3.amazonaws.com",
+            "bucketRegionalDomainName": "{bucket}.s3.{region}.amazonaws.com",
+            "bucketRegion": "{region}",
             "region": "{region}",
-        },  # fmt: skip
-        references=(Reference("targetKeyId", KEY),),
-    ),
-    "aws:ec2/securityGroup:SecurityGroup": Kind(
-        source=_SOURCE + "ec2/vpc_security_group.go",
-        replaces=("description", "name", "namePrefix", "vpcId", "region"),
-        updates=("egress", "ingress", "revokeRulesOnDelete", "tags"),
-        keeps=("egress", "ingress", "namePrefix", "vpcId", "region"),
-        defaults={"description": "Managed by Pulumi", "revokeRulesOnDelete": False},
-        id="sg-{hash}",
-        outputs={
-            "arn": _arn("ec2", "security-group/{id}"),
-            "ownerId": "{account}",
             "tagsAll": "{tags}",
-            "region": "{region}",
-        },  # fmt: skip
+        },
+        name="bucket",
         auto_name=True,
-        unique=("name", "vpcId"),
+        unique=("bucket",),
+    ),
+    "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock": _of_bucket(
+        "s3/bucket_public_access_block.go",
+        ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets", "skipDestroy"),
+    ),
+    "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration": _of_bucket(
+        "s3/bucket_server_side_encryption_configuration.go", ("rules",), replaces=("expectedBucketOwner",)
+    ),
+    "aws:s3/bucketPolicy:BucketPolicy": _of_bucket("s3/bucket_policy.go", ("policy",)),
+    "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration": _of_bucket(
+        "s3/bucket_lifecycle_configuration.go",
+        ("rules", "timeouts", "transitionDefaultMinimumObjectSize"),
+        replaces=("expectedBucketOwner",),
+        keeps=("transitionDefaultMinimumObjectSize",),
+    ),
+    "aws:s3/bucketObject:BucketObject": Kind(
+        source=_SOURCE + "s3/bucket_object.go: bucket and key are ForceNew",
+        replaces=("bucket", "key", "region"),
+        updates=(
+            "acl",
+            "bucketKeyEnabled",
+            "cacheControl",
+            "content",
+            "contentBase64",
+            "contentDisposition",
+            "contentEncoding",
+            "contentLanguage",
+            "contentType",
+            "etag",
+            "forceDestroy",
+            "kmsKeyId",
+            "metadata",
+            "objectLockLegalHoldStatus",
+            "objectLockMode",
+            "objectLockRetainUntilDate",
+            "serverSideEncryption",
+            "source",
+            "sourceHash",
+            "storageClass",
+            "tags",
+            "websiteRedirect",
+        ),
+        keeps=(
+            "acl",
+            "bucketKeyEnabled",
+            "contentType",
+            "etag",
+            "kmsKeyId",
+            "serverSideEncryption",
+            "storageClass",
+            "region",
+        ),
+        defaults={"forceDestroy": False},
+        id="{bucket}/{key}",
+        outputs={"arn": "arn:aws:s3:::{bucket}/{key}", "tagsAll": "{tags}", "region": "{region}"},
+        name="key",
+        unique=("bucket", "key"),
+        references=(Reference("bucket", BUCKET, by="bucket"),),
     ),
 }
 
@@ -483,12 +596,12 @@ INVOKES: dict[str, Mapping[str, Any]] = {
         "id": REGION,
         "description": "US East (N. Virginia)",
         "endpoint": f"ec2.{REGION}.amazonaws.com",
-    },  # fmt: skip
+    },
     "aws:index/getPartition:getPartition": {
         "partition": "aws",
         "dnsSuffix": "amazonaws.com",
         "id": "aws",
         "reverseDnsPrefix": "com.amazonaws",
-    },  # fmt: skip
+    },
 }
 """What a program may ask the provider for; anything else fails with its name."""

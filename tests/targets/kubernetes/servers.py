@@ -62,6 +62,8 @@ class Engine(ThreadingHTTPServer):
         self.answered = 0
         self.gone = 0
         """Requests whose client left before the end."""
+        self.piece = b"data: x"
+        """What a stream sends after each gap."""
         super().__init__((address, port), _Handler)
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -132,5 +134,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         for gap in gaps:
             time.sleep(gap)
-            self.wfile.write(b"7\r\ndata: x\r\n")
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(self.server.piece), self.server.piece))
         self.wfile.write(b"0\r\n\r\n")

@@ -6,7 +6,7 @@ the path, not of the proxy.
 
 from __future__ import annotations
 
-from servingstack.targets.capabilities import Capabilities, Door
+from servingstack.targets.capabilities import Capabilities, Directory, Door
 
 from .front_door import IMAGE
 
@@ -22,4 +22,5 @@ CAPABILITIES = Capabilities(
     longest_request_s=3600,
     door=Door(image=IMAGE, replicas=2, port=8080, stats_port=8404),
     on_kubernetes=True,
+    directories={"pvc": Directory("/models", keeps_path=True)},
 )

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from servingstack.plan import ServingPlan, Signal
+from servingstack.plan import ServingPlan
+from servingstack.watched import Signal
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.builders import timeseries

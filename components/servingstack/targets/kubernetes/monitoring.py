@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import json
 
-from servingstack.plan import Alert, RecordingRule, ServingPlan
+from servingstack.plan import ServingPlan
 from servingstack.targets.kubernetes import front_door, parts
 from servingstack.targets.kubernetes.dashboard import dashboard
 from servingstack.targets.kubernetes.parts import Body, Manifest, manifest
+from servingstack.watched import Alert, RecordingRule
 
 API = "monitoring.coreos.com/v1"
 INTERVAL = "15s"

@@ -1,0 +1,130 @@
+"""Which option serves a stack: the one that is named, or the cheapest of those that can.
+
+Trap: what an option costs is only known once it is planned, so each that may serve is planned to the end; a
+service that is refused late, by its own limits, loses like any other and says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from servingstack.args import ServingStackArgs
+from servingstack.errors import Infeasible, InvalidInput
+from servingstack.plan import Alternative, ServingPlan
+from servingstack.targets import Capabilities, all_capabilities, planning
+
+from .assemble import assemble
+from .checks import check_engine, option_violations
+from .demand import resolve
+from .refusal import refuse
+from .search import search
+
+Refusal = InvalidInput | Infeasible
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan and what the search minimised for it."""
+
+    plan: ServingPlan
+    order: tuple[float, float, int, str, str]
+
+
+def choose(args: ServingStackArgs) -> ServingPlan:
+    """The plan of the option that is named, else the cheapest. Raises what refuses it; where several were
+    tried, what refused the last, with the others' reasons."""
+    planned: list[Planned] = []
+    refused: list[tuple[Capabilities, Refusal]] = []
+    for group in candidates(args):
+        for can in group:
+            try:
+                planned.append(plan_for(args, can))
+            except (InvalidInput, Infeasible) as refusal:
+                refused.append((can, refusal))
+        if planned:
+            break
+    if not planned:
+        raise _refusal(refused)
+    best, *others = sorted(planned, key=lambda each: each.order)
+    lost = [*(_dearer(each, best) for each in others), *(_unable(can, reason) for can, reason in refused)]
+    return best.plan.model_copy(update={"alternatives": (*lost, *best.plan.alternatives)})
+
+
+def candidates(args: ServingStackArgs) -> list[list[Capabilities]]:
+    """The options to plan for, in groups of which the first that serves wins: a cloud's own before a cluster
+    that one must bring. Nodes that are described are a cluster's."""
+    every, target = all_capabilities(), args.target
+    if target.option != "auto":
+        return [[can for can in every if can.option == target.option]]
+    brought = [can for can in every if can.cloud is None]
+    if target.cloud is None or args.hardware.nodes is not None:
+        return [brought]
+    return [[can for can in every if can.cloud is not None and target.cloud in ("auto", can.cloud)], brought]
+
+
+def plan_for(args: ServingStackArgs, can: Capabilities) -> Planned:
+    """The plan on one option. Raises `InvalidInput` or `Infeasible`."""
+    found = [*option_violations(args, can), *planning(can.option).violations(args)]
+    if found:
+        raise InvalidInput(found)
+    demand = resolve(args, can)
+    check_engine(demand)
+    outcome = search(demand)
+    if outcome.best is None:
+        raise refuse(args, outcome, can)
+    return Planned(assemble(demand, outcome, outcome.best), outcome.best.order)
+
+
+def _refusal(refused: list[tuple[Capabilities, Refusal]]) -> Refusal:
+    """What to raise where no option serves: an input that is wrong everywhere, else what binds at last."""
+    _, last = refused[-1]
+    if len(refused) == 1:
+        return last
+    unable = next((reason for _, reason in reversed(refused) if isinstance(reason, Infeasible)), None)
+    if unable is None:
+        return last
+    others = [f"option {can.option}: {_first(reason)}" for can, reason in refused if reason is not unable]
+    return Infeasible(unable.binding, unable.nearest, (*unable.considered, *others))
+
+
+def _first(reason: Refusal) -> str:
+    """The limit that binds, or what is wrong first."""
+    return reason.binding if isinstance(reason, Infeasible) else str(reason.violations[0])
+
+
+def _dearer(each: Planned, best: Planned) -> Alternative:
+    mine, theirs = each.order[0], best.order[0]
+    return _row(each.plan, f"costs ${mine:.2f}/h at the mean against ${theirs:.2f}/h")
+
+
+def _row(plan: ServingPlan, reason: str) -> Alternative:
+    architecture = plan.architecture
+    return Alternative(
+        option=architecture.option,
+        accelerator=architecture.accelerator,
+        instance_type=architecture.instance_type,
+        gpus_per_replica=architecture.gpus_per_replica,
+        tensor_parallel_size=architecture.tensor_parallel_size,
+        precision=architecture.precision,
+        replicas=plan.scaling.min_replicas,
+        hourly_usd=plan.cost.hourly_usd,
+        lost_because=reason,
+    )
+
+
+def _unable(can: Capabilities, reason: Refusal) -> Alternative:
+    """An option that cannot serve: no hardware of it was chosen."""
+    return Alternative(
+        option=can.option,
+        accelerator="",
+        instance_type=None,
+        gpus_per_replica=0,
+        tensor_parallel_size=0,
+        precision="",
+        replicas=None,
+        hourly_usd=None,
+        lost_because=_first(reason),
+    )
+
+
+__all__ = ["candidates", "choose", "plan_for"]
