@@ -13,6 +13,7 @@ from servingstack._version import __version__
 
 if TYPE_CHECKING:
     from servingstack.args import (
+        AdapterArgs,
         AlertArgs,
         AutoEngine,
         HardwareArgs,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         ScalingArgs,
         SecretKey,
         ServingStackArgs,
+        SharingArgs,
         SloArgs,
         TargetArgs,
         TrafficArgs,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from servingstack.targets.kubernetes.resources import KubernetesServing
 
 _MODULES = {
+    "AdapterArgs": "args",
     "AlertArgs": "args",
     "AutoEngine": "args",
     "HardwareArgs": "args",
@@ -57,6 +60,7 @@ _MODULES = {
     "ServingPlan": "plan",
     "ServingStack": "component",
     "ServingStackArgs": "args",
+    "SharingArgs": "args",
     "SloArgs": "args",
     "TargetArgs": "args",
     "TrafficArgs": "args",
@@ -82,6 +86,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AdapterArgs",
     "AlertArgs",
     "AutoEngine",
     "HardwareArgs",
@@ -101,6 +106,7 @@ __all__ = [
     "ServingStack",
     "ServingStackArgs",
     "SglangSettings",
+    "SharingArgs",
     "SloArgs",
     "TargetArgs",
     "TorchServeSettings",

@@ -28,6 +28,7 @@ from pydantic import (
 )
 
 from servingstack.engines.batcher import MeasuredBatch
+from servingstack.engines.lora import AdapterArgs
 from servingstack.engines.sglang import SglangSettings
 from servingstack.engines.torchserve import TorchServeSettings
 from servingstack.engines.triton_settings import TritonSettings
@@ -44,7 +45,6 @@ from servingstack.fields import (
     Frozen,
     LabelKey,
     LabelName,
-    LabelValue,
     Number,
     SubdomainName,
     Whole,
@@ -52,6 +52,16 @@ from servingstack.fields import (
 )
 from servingstack.measured import MeasuredFiles, MeasuredTable
 from servingstack.naming import KUBERNETES_ROLES, standard_labels
+from servingstack.node_args import (
+    LEAST_CPU,
+    MAX_BYTES,
+    MAX_REPLICAS,
+    MAX_USD,
+    Labels,
+    NodeArgs,
+    SharingArgs,
+    TolerationArgs,
+)
 from servingstack.plain import problems
 from servingstack.targets.aws.sagemaker.settings import SageMakerArgs
 from servingstack.targets.azure.container_apps.settings import ContainerAppsArgs
@@ -68,23 +78,17 @@ MAX_RATE = 10_000.0
 """Requests per second of one stack; larger services are several stacks behind a load balancer."""
 MAX_TOKENS = 10_000_000
 """The longest context of any model of the catalog (Llama 4 Scout, 10M tokens)."""
-MAX_REPLICAS = 5000
-"""Kubernetes is made for at most 5,000 nodes (kubernetes.io/docs/setup/best-practices/cluster-large)."""
 MAX_GPUS = 100_000
 MAX_RANKS = 1024
 """GPUs of one replica."""
-MAX_USD = 1e9
-MAX_PARAMETERS, MAX_BYTES = 1e15, 10**18
+MAX_PARAMETERS = 1e15
 LEAST_RATE = 1e-6
 """One request in eleven days: below, a price per token has no digits left."""
 LEAST_AVAILABILITY = 50.0
 """Percent. Below, the value is a fraction that was meant as a percentage."""
-LEAST_CPU = 0.001
-"""Kubernetes counts CPU in thousandths of a core."""
 LONGEST_STREAM = timedelta(hours=24)
 """HAProxy's own timers end at 2^31 ms, 24.8 days; a leaving replica waits this long for its streams."""
 _OWN_LABELS = standard_labels("", "")
-Labels = Annotated[Mapping[LabelKey, LabelValue], Frozen]
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -141,6 +145,23 @@ class ModelArgs(BaseModel):
     batch_times: tuple[MeasuredBatch, ...] = ()
     """Measured times of batches, for an engine that batches whole requests; they win over the planner's own
     model. Default: none."""
+    adapters: tuple[AdapterArgs, ...] = Field(default=(), max_length=256)
+    """LoRA adapters of a model that generates, served beside it under names of their own. Default: none."""
+
+    @model_validator(mode="after")
+    def _adapters_are_told_apart(self) -> Self:
+        names = [self.id, *(adapter.name for adapter in self.adapters)]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"adapters under names of their own; {twice} is taken, by another or the model | Rename it."
+            )
+        moved = next((each for each in self.adapters if each.revision and "://" in each.source), None)
+        if moved is not None:
+            raise ValueError(
+                f"no revision for adapter {moved.name}, which lies on a volume | Remove the revision."
+            )
+        return self
 
 
 class SloArgs(BaseModel):
@@ -236,46 +257,6 @@ class TrafficArgs(BaseModel):
         if self.deadline is not None and self.kind != "batch":
             raise ValueError("deadline only with kind: batch | Use slo.latency_p95 for online traffic.")
         return self
-
-
-class TolerationArgs(BaseModel):
-    """A taint of a node."""
-
-    model_config = _CONFIG
-    key: LabelKey
-    """Key of the taint, such as `sku`."""
-    value: LabelValue | None = None
-    """Value of the taint. Default: any."""
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    """Effect of the taint. Default: every effect."""
-
-
-class NodeArgs(BaseModel):
-    """One kind of GPU node of a cluster that exists."""
-
-    model_config = _CONFIG
-    accelerator: GpuId
-    """GPU of the node, any case, aliases allowed."""
-    gpus: Whole = Field(ge=1, le=16)
-    """GPUs per node."""
-    count: Whole = Field(ge=1, le=MAX_REPLICAS)
-    """Nodes of this kind, or the most that its autoscaler adds."""
-    cpu: Number = Field(ge=LEAST_CPU, le=10_000)
-    """CPU cores that pods can have on a node (allocatable)."""
-    memory: Size = Field(gt=0, le=MAX_BYTES)
-    """Memory that pods can have on a node (allocatable), with a unit."""
-    form: Literal["sxm", "pcie", "nvl"] | None = None
-    """Board of the GPU, which sets its bandwidth and link. Default: the catalog's most common."""
-    hourly_price: Number | None = Field(default=None, ge=0, le=MAX_USD)
-    """What a node costs, USD per hour. Default: a reference price per GPU, labelled so."""
-    selector: Labels | None = None
-    """Labels that select these nodes; needed where the cluster has another GPU too. Default: none, the GPU
-    request alone places the pod."""
-    tolerations: tuple[TolerationArgs, ...] = ()
-    """Taints of these nodes that the pods put up with. Default: none beside `nvidia.com/gpu`, which is always
-    tolerated."""
-    scale_from_zero: YesNo = False
-    """Whether a node must first be started by an autoscaler, which adds to a cold start. Default no."""
 
 
 class HardwareArgs(BaseModel):
@@ -509,6 +490,10 @@ class ServingStackArgs(BaseModel):
     the path of what `servingstack bench`, vLLM, SGLang, AIPerf, GenAI-Perf or perf_analyzer wrote, a list of
     such paths, or `{files: ..., accelerator: ...}`. Default: `bench.<env>.<stack>.json` beside the lock file
     if it is there, else none."""
+    colocate: str | None = Field(default=None, pattern=STACK_NAME)
+    """Group of stacks of this environment that are packed on the same GPUs, each with the share of memory
+    that it needs; on nodes with one GPU that is shared by turns (`hardware.nodes[].sharing`). Their turns are
+    not isolated: whoever names a group accepts that beside its latency objectives. Default: none."""
     scaling: ScalingArgs = ScalingArgs()
     """How many replicas. Default: from traffic and SLO."""
     warm: Annotated[Whole, Field(ge=0, le=MAX_REPLICAS)] | Literal["auto"] = "auto"
@@ -612,6 +597,7 @@ def latency_objectives(slo: SloArgs) -> list[str]:
 
 
 __all__ = [
+    "AdapterArgs",
     "AlertArgs",
     "AutoEngine",
     "HardwareArgs",
@@ -625,6 +611,7 @@ __all__ = [
     "ScalingArgs",
     "SecretKey",
     "ServingStackArgs",
+    "SharingArgs",
     "SloArgs",
     "TargetArgs",
     "TolerationArgs",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from servingstack.engines import (
+    lora,
     sglang,
     sglang_limits,
     sglang_signals,
@@ -26,6 +27,7 @@ from servingstack.engines import (
     vllm_signals,
 )
 from servingstack.engines.batcher import Batcher
+from servingstack.engines.lora import LoraRules
 from servingstack.engines.sglang import SglangSettings
 from servingstack.engines.signal import EngineTables
 from servingstack.engines.torchserve import TorchServeSettings
@@ -70,6 +72,10 @@ class Engine:
     batcher: Callable[[ServingStackArgs], Batcher] | None = None
     """None for an engine that batches token by token."""
     warnings: Callable[[ServingStackArgs], tuple[PlanWarning, ...]] = lambda _: ()
+    lora: LoraRules | None = None
+    """How it counts LoRA adapters; None for an engine that serves none."""
+    shares_gpu: bool = True
+    """Whether its share of a GPU's memory is a share of all of it, whatever is free when it starts."""
     unfit: Callable[[ServingStackArgs, Architecture], list[Violation]] = lambda _, __: []
     """What is wrong once the hardware is known."""
 
@@ -97,6 +103,7 @@ ENGINES: dict[str, Engine] = {
             image=lambda args: vllm.settings_of(args).released(),
             tables=lambda _: vllm_signals,
             limits=vllm_limits.LIMITS,
+            lora=lora.VLLM,
         ),
         Engine(
             kind="sglang",
@@ -106,6 +113,10 @@ ENGINES: dict[str, Engine] = {
             image=lambda args: sglang.settings_of(args).released(),
             tables=lambda _: sglang_signals,
             limits=sglang_limits.LIMITS,
+            lora=lora.SGLANG,
+            # --mem-fraction-static is of what is free at start (model_executor/model_runner.py,
+            # pre_model_load_memory), so the order of starts would decide who gets how much.
+            shares_gpu=False,
         ),
         Engine(
             kind="triton",

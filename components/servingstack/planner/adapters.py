@@ -1,4 +1,4 @@
-"""What LoRA adapters of a model take: GPU memory, time, and room on the host.
+"""What LoRA adapters of a model take: memory of each GPU and of the host, and disk.
 
 Both engines set aside room for the largest adapter as often as adapters may be in a batch, whether or not one
 is loaded: two thin matrices beside every linear layer, the embedding and the output matrix among them.
@@ -10,30 +10,23 @@ GPU, unless --fully-sharded-loras).
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from servingstack.catalog import Model
+from servingstack.engines.lora import LoraRules
+from servingstack.errors import Violation
 
-from .performance import OTHER_BAND, Speed
+if TYPE_CHECKING:
+    from servingstack.args import ServingStackArgs
 
-RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""Ranks that vLLM sets room aside for (vllm/config/lora.py, MaxLoRARanks); each adapter takes the next."""
 BYTES = 2
 """Of one number: `--lora-dtype auto` is the activations', which are 16 bits wide or would be refused."""
-SLOWER = 11.45 / 7.60
-"""Of every step: Llama-2-7B with one adapter of rank 8 on an A100 serves 7.60 requests/s, without one 11.45
-(github.com/vllm-project/vllm/pull/11267). Of 2024: the engine of today is faster, by how much nobody has
-published for GPUs."""
 SHRINK_BYTES = 4
 """Of one intermediate number, which the kernels keep in 32 bits (vllm/lora/punica_wrapper/punica_gpu.py)."""
 QKV = 3
 """Intermediates of the widest layer: query, key and value at once."""
-GRAPHS = 2
-"""Sets of CUDA graphs: with adapters and without (vllm/config/compilation.py, cudagraph_specialize_lora)."""
-
-Timed = TypeVar("Timed", bound=Speed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +74,38 @@ def _edges(model: Model) -> float:
     return 2.0 * (model.hidden + model.vocab)
 
 
-def rank_of(wanted: int) -> int:
-    """The rank that room is set aside for. ValueError above the largest."""
-    for rank in RANKS:
-        if rank >= wanted:
-            return rank
-    raise ValueError(f"a rank of at most {RANKS[-1]}")
+def room_of(args: ServingStackArgs, rules: LoraRules, wanted: int | None) -> Room | None:
+    """The room that the input's adapters need; None without any. `wanted`: places in a batch, None for
+    all."""
+    adapters = args.model.adapters
+    if not adapters:
+        return None
+    places = len(adapters) if wanted is None else min(wanted, len(adapters))
+    return Room(rules.slots(places), rules.rank(max(each.rank for each in adapters)), len(adapters))
 
 
-def slowed(speed: Timed) -> Timed:
-    """The model's times with adapters in every batch."""
-    return dataclasses.replace(
-        speed,
-        weight_s=speed.weight_s * SLOWER,
-        expert_s=speed.expert_s * SLOWER,
-        token_s=speed.token_s * SLOWER,
-        step_s=speed.step_s * SLOWER,
-        sequence_s=speed.sequence_s * SLOWER,
-        band=max(speed.band, OTHER_BAND),
-        source=f"{speed.source}; with LoRA {SLOWER:.2f} times slower, one public measurement of 2024",
-    )
+def violations(
+    args: ServingStackArgs, kind: str, rules: LoraRules | None, model: Model
+) -> Iterator[Violation]:
+    """What keeps adapters from being served."""
+    adapters = args.model.adapters
+    places = getattr(args.engine, "max_loras", None)
+    if places is not None and places > len(adapters):
+        allowed = f"at most {len(adapters)}, the adapters of model.adapters" if adapters else "left out"
+        yield Violation("engine.max_loras", places, allowed, "Lower it, or leave it out.")
+    if not adapters:
+        return
+    named = ", ".join(each.name for each in adapters)
+    path = "model.adapters"
+    if rules is None:
+        yield Violation(path, named, f"left out for engine {kind}", "Use engine.kind vllm or sglang.")
+    elif rules.ranks and max(each.rank for each in adapters) > rules.ranks[-1]:
+        worst = max(range(len(adapters)), key=lambda index: adapters[index].rank)
+        allowed = f"at most {rules.ranks[-1]}"
+        yield Violation(f"{path}[{worst}].rank", adapters[worst].rank, allowed, "Use a smaller adapter.")
+    if model.mla:
+        allowed = f"left out for {model.id}, whose latent attention no formula here sizes adapters of"
+        yield Violation(path, named, allowed, "Merge the adapter into the weights, and serve those.")
+    task = model.task if args.model.task is None else args.model.task
+    if task != "generate":
+        yield Violation(path, named, f"left out for task {task}", "Adapters are served for task generate.")

@@ -67,14 +67,18 @@ class Ranks:
     load_format: str | None
     stored: int
     """What is downloaded to the node's disk; 0 where the weights lie on a volume."""
+    adapters: int = 0
+    """All LoRA adapters: each process keeps them in memory, and the disk holds them."""
 
 
 def host(hardware: HardwareArgs, ranks: Ranks) -> Host | Violation:
     """The host side of a replica; request and limit are the same unless given. A violation where what was
     given is too little."""
-    needed = needed_memory(ranks.count, ranks.weights, ranks.load_format)
+    needed = needed_memory(ranks.count, ranks.weights, ranks.load_format) + ranks.count * ranks.adapters
     what = f"{ranks.count} ranks, their loading buffers, and shared memory"
-    return _host(hardware, _Needs(ranks.count, needed, shared_memory(ranks.count), ranks.stored, what))
+    return _host(
+        hardware, _Needs(ranks.count, needed, shared_memory(ranks.count), ranks.stored + ranks.adapters, what)
+    )
 
 
 def host_of_batches(

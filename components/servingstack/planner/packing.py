@@ -10,8 +10,9 @@ will be deployed, locked ones among them, each time anything is planned or deplo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from servingstack.args import NodeArgs, ServingStackArgs
 from servingstack.catalog import GIB
@@ -19,6 +20,7 @@ from servingstack.errors import Violation
 from servingstack.plan import GpuPart, ServingPlan
 
 ROUNDING = 1e-9
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,8 @@ class Group:
         listed = ", ".join(map(str, self.members))
         accelerator = self.members[0].entry.plan.architecture.accelerator
         return (
-            f"Group {self.name}: {listed} share {self.gpus} x {accelerator}, {self.share:.0%} of its memory, at "
-            f"${self.hourly_usd:.2f}/h in all, ${self.idle_usd:.2f}/h of it for what nobody takes."
+            f"Group {self.name}: {listed} share {self.gpus} x {accelerator}, {self.share:.0%} of its memory, "
+            f"at ${self.hourly_usd:.2f}/h in all, ${self.idle_usd:.2f}/h of it for what nobody takes."
         )
 
 
@@ -110,15 +112,24 @@ def violations(entries: Sequence[Entry]) -> list[Violation]:
 
 
 def bins(members: Iterable[Member]) -> tuple[tuple[Member, ...], ...]:
-    """The members on as few GPUs as first-fit decreasing finds; the order of equals is the given one."""
-    found: list[list[Member]] = []
-    for member in sorted(members, key=lambda each: -each.share):
-        room = (each for each in found if sum(one.share for one in each) + member.share <= 1 + ROUNDING)
-        first = next(room, None)
-        if first is None:
-            found.append([member])
+    """The members on as few GPUs as first-fit decreasing finds."""
+    return first_fit(members, lambda member: member.share)
+
+
+def first_fit(
+    items: Iterable[Item], share: Callable[[Item], float], most: int | None = None
+) -> tuple[tuple[Item, ...], ...]:
+    """Items on as few GPUs as first-fit decreasing finds, at most so many on each; the order of equals is the
+    given one."""
+    found: list[list[Item]] = []
+    for item in sorted(items, key=lambda each: -share(each)):
+        for held in found:
+            room = sum(map(share, held)) + share(item) <= 1 + ROUNDING
+            if room and (most is None or len(held) < most):
+                held.append(item)
+                break
         else:
-            first.append(member)
+            found.append([item])
     return tuple(map(tuple, found))
 
 

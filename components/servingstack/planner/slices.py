@@ -39,7 +39,7 @@ class Cut:
     """What a pod asks for instead of a whole GPU."""
 
     name: str
-    """`1g.10gb` for a slice, `35 %` for a turn."""
+    """`1g.10gb` for a slice, `35%` or `1/4` for a turn."""
     resource: str
     price_share: float
     """Of the whole GPU's price."""
@@ -93,6 +93,7 @@ def sliced(gpu: Gpu, profile: MigProfile) -> Gpu:
         memory_bytes=memory,
         cuda_bytes=memory,
         memory_source=profile.source,
+        part=profile.name,
     )
 
 
@@ -101,6 +102,7 @@ def _turns(node: NodeArgs, gpu: Gpu, group: str | None) -> Iterator[Part]:
     turns = node.sharing.time_slices
     resource = SHARED if node.sharing.renamed else WHOLE
     if group is None:
+        # Whoever lands beside it: nobody takes more than this, and no more than so many are there.
         yield _turn(gpu, node.gpus * turns, Cut(f"1/{turns}", resource, 1 / turns, 1 / turns, turns))
         return
     for step in range(1, STEPS):
@@ -115,6 +117,7 @@ def _turn(gpu: Gpu, per_node: int, cut: Cut) -> Part:
         busy,
         memory_bytes=int(gpu.memory_bytes * cut.memory_share),
         cuda_bytes=int(gpu.cuda_bytes * cut.memory_share),
+        part=cut.name,
     )
     return Part(shared, per_node, cut)
 
@@ -146,6 +149,7 @@ def violations(args: ServingStackArgs) -> Iterator[Violation]:
             yield from _mig_violations(node, path)
         elif node.mig_strategy != "mixed":
             yield Violation(f"{path}.mig_strategy", node.mig_strategy, "only with mig", "Remove it.")
+        yield from _selector_violations(node, path)
     if args.colocate is not None:
         yield from _group_violations(args.colocate, nodes)
 
@@ -165,12 +169,40 @@ def _mig_violations(node: NodeArgs, path: str) -> Iterator[Violation]:
     if unknown:
         return
     if not catalog.mig_fits(_counts(node, node.accelerator)):
-        most = ", ".join(f"{each.name}: {len(each.starts)}" for each in catalog.mig_profiles(node.accelerator))
+        most = ", ".join(
+            f"{each.name}: {len(each.starts)}" for each in catalog.mig_profiles(node.accelerator)
+        )
         allowed = f"slices that one {node.accelerator} has places for, alone at most {most}"
         yield Violation(f"{path}.mig", given, allowed, "The counts are per GPU: take fewer, or smaller ones.")
     if node.mig_strategy == "single" and len(given) > 1:
         fix = "Use mixed, or cut all GPUs of the node alike."
         yield Violation(f"{path}.mig", given, "one profile with mig_strategy: single", fix)
+
+
+def resources(node: NodeArgs) -> frozenset[str]:
+    """What pods ask for to get onto such a node. For a node that has passed `violations`."""
+    if node.mig is not None:
+        single = node.mig_strategy == "single"
+        return frozenset(
+            {WHOLE} if single else {f"{WHOLE.partition('/')[0]}/mig-{name}" for name in node.mig}
+        )
+    return frozenset({SHARED if node.sharing is not None and node.sharing.renamed else WHOLE})
+
+
+def _selector_violations(node: NodeArgs, path: str) -> Iterator[Violation]:
+    """A part that has a whole GPU's name: without labels its pod would take one where there is one."""
+    if (node.mig is None and node.sharing is None) or resources(node) != {WHOLE} or node.selector:
+        return
+    product = catalog.gpu(node.accelerator).name
+    if node.mig is not None:
+        profile = next(iter(node.mig))
+        known = f"nvidia.com/gpu.product: {product}-MIG-{profile} of NVIDIA's GPU feature discovery"
+        known += f", or cloud.google.com/gke-gpu-partition-size: {profile}"
+    else:
+        known = f"nvidia.com/gpu.product: {product}-SHARED of NVIDIA's GPU feature discovery, or"
+        known += " cloud.google.com/gke-gpu-sharing-strategy: time-sharing"
+    allowed = f"labels of these nodes: their parts are called {WHOLE}, as whole GPUs elsewhere are"
+    yield Violation(f"{path}.selector", None, allowed, f"Name one, such as {known}.")
 
 
 def _group_violations(group: str, nodes: tuple[NodeArgs, ...]) -> Iterator[Violation]:
