@@ -1,7 +1,7 @@
 """The input's description of a cluster's GPU nodes, and how their GPUs are cut or shared.
 
-Trap: a node is described as pods see it. What its GPUs are cut into, and whether turns on them are handed out,
-is decided by whoever runs the cluster (the device plugin, MIG manager): saying it here changes no node.
+Trap: a node is described as pods see it. What its GPUs are cut into, and whether turns on them are handed
+out, is decided by whoever runs the cluster (the device plugin, MIG manager): saying it here changes no node.
 """
 
 from __future__ import annotations

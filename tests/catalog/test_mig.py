@@ -1,7 +1,7 @@
 """The parts that GPUs can be cut into, against NVIDIA's own configuration of its partition manager.
 
-`mig_parted.json` holds the counts of each `all-<profile>` configuration and the `all-balanced` sets by GPU, as
-they stand in NVIDIA/mig-parted; the rows of the catalog were read from elsewhere."""
+`mig_parted.json` holds the counts of each `all-<profile>` configuration and the `all-balanced` sets by GPU,
+as they stand in NVIDIA/mig-parted; the rows of the catalog were read from elsewhere."""
 
 from __future__ import annotations
 

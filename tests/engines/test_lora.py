@@ -1,5 +1,5 @@
-"""LoRA flags: spelt as the pinned releases spell them, each adapter at its revision, several values as several
-arguments."""
+"""LoRA flags: spelt as the pinned releases spell them, each adapter at its revision, several values as
+several arguments."""
 
 from __future__ import annotations
 

@@ -16,7 +16,13 @@ from servingstack.planner.suggest import together
 
 from .shared_nodes import SMALL, entries, node, on_gpu, on_nodes, shared
 
-MODELS = ("Qwen/Qwen2.5-0.5B-Instruct", SMALL, "BAAI/bge-m3", "BAAI/bge-reranker-base", "Qwen/Qwen2.5-3B-Instruct")
+MODELS = (
+    "Qwen/Qwen2.5-0.5B-Instruct",
+    SMALL,
+    "BAAI/bge-m3",
+    "BAAI/bge-reranker-base",
+    "Qwen/Qwen2.5-3B-Instruct",
+)
 
 
 def member(name: str, model: str = SMALL, /, **parts: Any) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""Slices and turns of GPUs: chosen where they are cheaper, never beyond their memory, refused where nobody can
-keep what was promised."""
+"""Slices and turns of GPUs: chosen where they are cheaper, never beyond their memory, refused where nobody
+can keep what was promised."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def test_slices_of_one_gpu_cost_together_what_the_gpu_costs() -> None:
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: f"{profile.gpu_id}-{profile.name}")
 @settings(max_examples=6, deadline=None, derandomize=True)
 @given(data=st.data())
-def test_a_slice_plan_never_exceeds_its_slices_memory(profile: catalog.MigProfile, data: st.DataObject) -> None:
+def test_a_slice_plan_never_exceeds_its_slices_memory(
+    profile: catalog.MigProfile, data: st.DataObject
+) -> None:
     traffic = {
         "requests_per_second": data.draw(st.floats(0.05, 4)),
         "input_tokens": data.draw(st.integers(16, 4000)),
@@ -156,13 +158,15 @@ def test_a_turn_of_a_group_fixes_its_cache_and_a_slice_does_not() -> None:
 
 def test_an_engine_that_takes_what_is_free_shares_no_gpu_but_may_have_a_slice() -> None:
     sglang = {"engine": {"kind": "sglang"}}
-    with pytest.raises(Infeasible, match="engine.kind"):
+    with pytest.raises(Infeasible, match=r"engine\.kind"):
         plan(on_nodes(shared(), colocate="small", **sglang))
     assert plan(on_nodes(cut({"1g.10gb": 7}), **sglang)).architecture.gpu_part is not None
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
-    "a GPU that cannot be cut": (on_nodes(node("l4", mig={"1g.6gb": 1})), "hardware.nodes[0].mig", "cannot be cut"),
+    "a GPU that cannot be cut": (
+        on_nodes(node("l4", mig={"1g.6gb": 1})), "hardware.nodes[0].mig", "cannot be cut",
+    ),
     "a profile of another GPU": (on_nodes(cut({"1g.5gb": 7})), "hardware.nodes[0].mig.1g.5gb", "1g.10gb"),
     "more than one GPU holds": (on_nodes(cut({"1g.10gb": 8})), "hardware.nodes[0].mig", "alone at most"),
     "a set without places": (
@@ -194,7 +198,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         on_nodes(cut({"1g.10gb": 7}), node("h100-80gb", mig={"1g.10gb": 7})),
         "hardware.nodes[0].selector", "in slices",
     ),
-    "one turn": (on_nodes(node("l4", sharing={"time_slices": 1})), "hardware.nodes[0].sharing.time_slices", "2"),
+    "one turn": (
+        on_nodes(node("l4", sharing={"time_slices": 1})), "hardware.nodes[0].sharing.time_slices", "2",
+    ),
 }  # fmt: skip
 
 

@@ -191,7 +191,8 @@ def isolation_loss(demand: Demand, offer: Offer) -> Loss | None:
     if asked and demand.args.colocate is None:
         reason = (
             f"turns on {offer.gpu.id} share its time and memory with whoever else is there, so "
-            f"slo.{asked[0]} is nobody's to promise; `colocate` names a group and accepts that, `mig` isolates"
+            f"slo.{asked[0]} is nobody's to promise; `colocate` names a group and accepts that, `mig` "
+            "isolates"
         )
         return Loss("isolation", reason, "colocate")
     return None

@@ -15,7 +15,6 @@ from servingstack.plan import ColdStart
 from .candidate import Fit, Layout, Loss, cache_on_volume, weights_on_volume
 from .coldstart import Start, cold_start
 from .demand import Demand
-from .hardware import Offer
 
 MARGIN = 1.25
 """Room above the planned peak: estimates miss by more than 10 %, and traffic by more than that."""
@@ -133,9 +132,7 @@ def _within_hardware(
             reason = f"max_replicas {high} cost ${cost(high + counts.surge):.2f}/h, above max_hourly_cost"
             return Loss("cost", reason, "hardware.max_hourly_cost", cost(high + counts.surge) / budget)
     full = high + counts.surge + 1
-    placeholders = (
-        _placeholders(demand, offer, full * gpus * offer.price_share, cost(full)) if high > counts.low else 0
-    )
+    placeholders = _placeholders(demand, found.layout, full, cost(full)) if high > counts.low else 0
     return Fleet(
         mean=counts.mean,
         peak=counts.peak,
@@ -153,10 +150,11 @@ def _within_hardware(
     )
 
 
-def _placeholders(demand: Demand, offer: Offer, gpus: float, usd: float) -> int:
+def _placeholders(demand: Demand, found: Layout, replicas: int, usd: float) -> int:
     """One, where nodes must first be started, unless the peak with it would break a limit: what is put out of
     a full node asks for one more."""
-    hardware = demand.args.hardware
+    hardware, offer = demand.args.hardware, found.offer
+    gpus = replicas * found.gpus * offer.price_share
     within = hardware.max_gpus is None or gpus <= hardware.max_gpus
     paid = hardware.max_hourly_cost is None or usd <= hardware.max_hourly_cost
     return 1 if offer.scale_from_zero and _waits(demand) and within and paid else 0

@@ -80,10 +80,9 @@ def batches_refusal(demand: Demand, gpu: Gpu) -> str | None:
     table, batcher = demand.args.measured, demand.batcher
     if table is None or batcher is None:
         return None
-    if gpu.part:
-        return OF_A_PART.format(gpu.device)
-    if table.accelerator is not None and table.accelerator != gpu.id:
-        return f"the table was measured with accelerator {table.accelerator} where {gpu.id} is planned"
+    if gpu.part or table.accelerator not in (None, gpu.id):
+        measured_on = f"the table was measured with accelerator {table.accelerator} where {gpu.id} is planned"
+        return OF_A_PART.format(gpu.device) if gpu.part else measured_on
     if all(row.batch_ms is None for row in table.rows):
         return "it says nothing of the model's own time in a batch; perf_analyzer's CSV from a Triton does"
     if batcher.copies > 1:

@@ -99,15 +99,16 @@ def sentence(args: ServingStackArgs, chosen: Solution, can: Capabilities, busy: 
         profile = smaller.fit.layout.offer.gpu.part
         count = next(len(p.starts) for p in catalog.mig_profiles(board.accelerator) if p.name == profile)
         return (
-            f"A slice {profile} meets every demand: cut the GPUs (hardware.nodes[].mig: {{{profile}: {count}}}"
-            f"), {_saved(whole, smaller)}"
+            f"A slice {profile} meets every demand: cut the GPUs (hardware.nodes[].mig: "
+            f"{{{profile}: {count}}}), {_saved(whole, smaller)}"
         )
     shared = turn_of(args, can, board)
     if shared is not None and shared.fleet.hourly_usd <= CHEAPER * whole:
         share = shared.fit.layout.offer.gpu.part
         return (
             f"It needs {share} of the GPU's memory even with {TURNS - 1} busy neighbours: share the GPU with "
-            f"other stacks (hardware.nodes[].sharing, and the same `colocate` on each), {_saved(whole, shared)}"
+            "other stacks (hardware.nodes[].sharing, and the same `colocate` on each), "
+            f"{_saved(whole, shared)}"
         )
     return None
 

@@ -259,8 +259,9 @@ def _parts(demand: Demand, chosen: Solution, expected: Expected) -> Iterator[Pla
     yield _warn(
         "shared-gpu-without-isolation",
         "hardware.nodes" if cut.group is None else "colocate",
-        f"Up to {cut.turns} pods share the GPU: what is planned{promised} holds while each keeps to its share "
-        "of memory and its turn, and an error that makes the GPU fail ends all of them. Slices (mig) isolate.",
+        f"Up to {cut.turns} pods share the GPU: what is planned{promised} holds while each keeps to its "
+        "share of memory and its turn, and an error that makes the GPU fail ends all of them. Slices (mig) "
+        "isolate.",
     )
 
 

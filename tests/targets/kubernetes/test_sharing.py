@@ -71,7 +71,9 @@ def test_a_turn_keeps_off_nodes_of_other_groups() -> None:
         "requiredDuringSchedulingIgnoredDuringExecution"
     ]
     assert apart["namespaceSelector"] == {}, "pods of other namespaces use the same GPUs"
-    assert {"key": LABEL, "operator": "NotIn", "values": ["turns-4"]} in apart["labelSelector"]["matchExpressions"]
+    assert {"key": LABEL, "operator": "NotIn", "values": ["turns-4"]} in apart["labelSelector"][
+        "matchExpressions"
+    ]
 
 
 def test_members_of_a_group_seek_each_other_and_never_their_own_kind() -> None:
@@ -146,7 +148,7 @@ def test_a_preview_names_what_the_parts_need() -> None:
     assert len(requirements(manifests(planned(SLICED)))) > len(requirements(manifests(planned(whole))))
 
 
-HUB = '''
+HUB = """
 import json, pathlib
 def snapshot_download(repo_id, revision=None, local_dir=None, allow_patterns=None):
     folder = pathlib.Path(local_dir); folder.mkdir(parents=True)
@@ -156,7 +158,7 @@ def snapshot_download(repo_id, revision=None, local_dir=None, allow_patterns=Non
 FILES = {"acme/sql": ["adapter_config.json", "adapter_model.safetensors"],
          "acme/big": ["adapter_config.json", "adapter_model.safetensors"],
          "acme/pickled": ["adapter_config.json"]}
-'''
+"""
 
 
 @pytest.mark.parametrize(
