@@ -30,9 +30,11 @@ from servingstack.plan import (
     ServingPlan,
     Timeouts,
 )
+from servingstack.planner.demand import weights_directory
 from servingstack.planner.door import Kept, door_size
 from servingstack.signals import Stack, monitoring
 from servingstack.targets.kubernetes import front_door
+from servingstack.targets.kubernetes.capabilities import CAPABILITIES
 
 GIB = 1024**3
 
@@ -62,6 +64,8 @@ def sample_plan(document: dict[str, Any] | None = None, /, **changes: Any) -> Se
         "placement": _PLACEMENT,
         "cost": _COST,
     }
+    directory = weights_directory(args.model.source, CAPABILITIES)
+    parts["architecture"] = _changed(parts["architecture"], {"weights_directory": directory})
     names = kubernetes_names(args.name)
     for part, value in parts.items():
         parts[part] = _changed(value, changes.pop(part, None))

@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     from servingstack.engines.vllm import VllmSettings
     from servingstack.errors import Infeasible, InvalidInput, Nearest, Violation
     from servingstack.plan import ServingPlan
+    from servingstack.targets.aws.sagemaker.existing import SageMakerExisting
+    from servingstack.targets.aws.sagemaker.resources import SageMakerEndpoint
+    from servingstack.targets.aws.sagemaker.settings import SageMakerArgs
+    from servingstack.targets.gcp.cloud_run.existing import CloudRunExisting
+    from servingstack.targets.gcp.cloud_run.resources import CloudRunService
+    from servingstack.targets.gcp.cloud_run.settings import CloudRunArgs
     from servingstack.targets.kubernetes.existing import KubernetesExisting
     from servingstack.targets.kubernetes.resources import KubernetesServing
 
@@ -44,6 +50,9 @@ _MODULES = {
     "AdapterArgs": "args",
     "AlertArgs": "args",
     "AutoEngine": "args",
+    "CloudRunArgs": "targets.gcp.cloud_run.settings",
+    "CloudRunExisting": "targets.gcp.cloud_run.existing",
+    "CloudRunService": "targets.gcp.cloud_run.resources",
     "HardwareArgs": "args",
     "Infeasible": "errors",
     "InvalidInput": "errors",
@@ -55,6 +64,9 @@ _MODULES = {
     "NodeArgs": "args",
     "ObservabilityArgs": "args",
     "RolloutArgs": "args",
+    "SageMakerArgs": "targets.aws.sagemaker.settings",
+    "SageMakerEndpoint": "targets.aws.sagemaker.resources",
+    "SageMakerExisting": "targets.aws.sagemaker.existing",
     "ScalingArgs": "args",
     "SecretKey": "args",
     "ServingPlan": "plan",
@@ -89,6 +101,9 @@ __all__ = [
     "AdapterArgs",
     "AlertArgs",
     "AutoEngine",
+    "CloudRunArgs",
+    "CloudRunExisting",
+    "CloudRunService",
     "HardwareArgs",
     "Infeasible",
     "InvalidInput",
@@ -100,6 +115,9 @@ __all__ = [
     "NodeArgs",
     "ObservabilityArgs",
     "RolloutArgs",
+    "SageMakerArgs",
+    "SageMakerEndpoint",
+    "SageMakerExisting",
     "ScalingArgs",
     "SecretKey",
     "ServingPlan",

@@ -70,7 +70,7 @@ from servingstack.units import Count, Duration, GpuId, Seconds, Size
 from servingstack.wording import known_fields
 
 Precision = Literal["auto", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "mxfp4"]
-Option = Literal["auto", "kubernetes"]
+Option = Literal["auto", "kubernetes", "cloud-run", "sagemaker", "container-apps"]
 """The options that this release can provision. Each has a folder under `targets/`."""
 
 # Bounds of the input: far beyond what is built today, and no sum overflows, no search runs away.
@@ -111,9 +111,9 @@ class ModelArgs(BaseModel):
     """Model id, as on the Hugging Face hub: `meta-llama/Llama-3.1-70B-Instruct`. In the catalog, or with
     `config`."""
     source: str = Field(default="hf", max_length=1024, pattern=MODEL_SOURCE)
-    """Where the model comes from: `hf` (the hub), `pvc://<claim>/<path>` (a volume that has it), for Triton a
-    repository `s3://`, `gs://`, `as://<account>/<container>/<path>`, or `files` (those in `engine.models`).
-    Default `hf`."""
+    """Where the model comes from: `hf` (the hub), `pvc://<claim>/<path>` (a volume that has it),
+    `azurefile://<share>/<path>` (a share that has it, on Container Apps), for Triton a repository `s3://`,
+    `gs://`, `as://<account>/<container>/<path>`, or `files` (those in `engine.models`). Default `hf`."""
     revision: str | None = Field(default=None, pattern=REVISION)
     """Commit or tag of the repository. Default: the hub's main branch, which may move."""
     precision: Precision = "auto"

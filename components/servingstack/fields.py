@@ -40,7 +40,7 @@ STACK_NAME = r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
 MODEL_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 MODEL_SOURCE = (
     r"^(hf|files|pvc://[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?"
-    r"|(s3|gs|as|azurefile)://[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?)$"
+    r"|(s3|gs|as|azurefile|modal)://[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?)$"
 )
 ADAPTER_SOURCE = (
     r"^([A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -58,7 +58,7 @@ WORDS = {
     _ADDRESS: "an address that begins with http:// or https://",
     STACK_NAME: "a name of at most 40 lower case letters, digits and `-`, a letter first, no `-` last",
     MODEL_ID: "`name` or `owner/name`, each of letters, digits, `-`, `_` and `.`, as on the hub",
-    MODEL_SOURCE: "hf, files, or an address pvc://<claim>/<path>, s3://..., gs://..., as://..., azurefile://...",
+    MODEL_SOURCE: "hf, files, or an address pvc://<claim>/<path>, s3://..., gs://..., as://..., azurefile://..., modal://...",
     ADAPTER_SOURCE: "a repository on the hub, `owner/name`, or pvc://<claim>/<path>",
     REVISION: "a commit, branch or tag: letters, digits, `-`, `_`, `.` and `/`, a letter or digit first",
     # Of single options and engines, which own the patterns.

@@ -303,7 +303,10 @@ class Scaling(BaseModel):
     metric: str
     """Signal id, always queue depth or the nearest that the option has."""
     threshold: float
-    """Waiting requests per replica."""
+    """Requests per replica at which another is added."""
+    counts: Literal["waiting", "in_flight", "per_second"] = "waiting"
+    """Which requests the threshold counts: those that wait, all that are in flight, or those that come in a
+    second."""
     threshold_arithmetic: str
     fallback_replicas: int
     """Kept when the metric cannot be read."""

@@ -189,7 +189,8 @@ def test_f009_every_cache_is_under_the_one_writable_directory() -> None:
 
 
 def test_f010_weights_on_a_volume_are_served_offline_from_a_path() -> None:
-    found = described(model={"source": "pvc://weights/llama", "revision": "abc"})
+    model = {"source": "pvc://weights/llama", "revision": "abc"}
+    found = described(model=model, weights_directory="/models/llama")
     assert flag(found, "model-path") == "/models/llama"
     assert found.model_path == "/models"
     assert env(found, "HF_HUB_OFFLINE") == "1"

@@ -130,7 +130,10 @@ def test_f009_every_cache_is_under_the_one_writable_directory(describe: Any) -> 
 
 
 def test_f010_weights_on_a_volume_are_served_offline_from_a_path(describe: Any) -> None:
-    found = describe(args={"model": {"id": "x/y", "source": "pvc://weights/llama"}})
+    found = describe(
+        args={"model": {"id": "x/y", "source": "pvc://weights/llama"}},
+        architecture={"weights_directory": "/models/llama"},
+    )
     assert found.command[-1] == "/models/llama"
     assert found.model_path == "/models"
     assert env(found, "HF_HUB_OFFLINE") == "1"

@@ -28,7 +28,7 @@ def shared(accelerator: str = "l4", /, turns: int = 4, **parts: Any) -> dict[str
     return node(accelerator, sharing={"time_slices": turns, "renamed": True}, **parts)
 
 
-def on_nodes(*nodes: dict[str, Any], model: str = SMALL, **parts: Any) -> dict[str, Any]:
+def on_nodes(*nodes: dict[str, Any], model: Any = SMALL, **parts: Any) -> dict[str, Any]:
     """A document whose cluster has such nodes."""
     hardware = {"nodes": list(nodes), **parts.pop("hardware", {})}
     return document(model, hardware=hardware, **parts)

@@ -13,10 +13,11 @@ from typing import Literal, TypeAlias, get_args
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 
-Cloud: TypeAlias = Literal["aws", "gcp", "azure"]
+Cloud: TypeAlias = Literal["aws", "gcp", "azure", "modal", "replicate"]
+"""Whose machines they are. `modal` and `replicate` rent containers alone, and are never chosen unasked."""
 Form: TypeAlias = Literal["sxm", "pcie", "nvl"]
 Interconnect: TypeAlias = Literal["nvlink", "pcie"]
-Service: TypeAlias = Literal["vm", "sagemaker-hosting", "cloud-run", "container-apps"]
+Service: TypeAlias = Literal["vm", "sagemaker-hosting", "cloud-run", "container-apps", "modal", "replicate"]
 Task: TypeAlias = Literal["generate", "embed", "classify"]
 Precision: TypeAlias = Literal[
     "fp32", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "w4a16", "mxfp4", "nvfp4", "bnb4"

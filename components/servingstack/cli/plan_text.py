@@ -30,6 +30,11 @@ from servingstack.planner.outlook import HOURS
 from servingstack.units import format_size
 
 BAR = 48
+_COUNTED = {
+    "waiting": "waiting requests",
+    "in_flight": "requests in flight",
+    "per_second": "requests per second",
+}
 
 
 def console() -> Console:
@@ -253,7 +258,7 @@ def _scaling_rows(scaling: Scaling) -> Iterable[tuple[str, str]]:
     yield "warm", f"{scaling.warm_replicas} beyond the mean, {scaling.placeholder_pods} placeholder pods"
     yield "surge", f"{scaling.surge_replicas} during a rollout"
     if scaling.autoscaled:
-        yield "scales on", f"{scaling.metric}, at {scaling.threshold:g} waiting requests a replica"
+        yield "scales on", f"{scaling.metric}, at {scaling.threshold:g} {_COUNTED[scaling.counts]} a replica"
         yield "because", scaling.threshold_arithmetic
         yield (
             "scale in",

@@ -39,7 +39,6 @@ from servingstack.engines.token_container import (
     environment,
     extra_flags,
     public_paths,
-    volume_path,
     warm_up,
     weight_flags,
 )
@@ -101,9 +100,8 @@ def container(
 ) -> Container:
     """The container of one replica, in no cloud's words. Reads decisions, takes none."""
     del timeouts  # the drain has no flag: it lasts as long as requests are in flight
-    given: object = args.engine
-    settings = given if isinstance(given, SglangSettings) else SglangSettings(kind="sglang")
-    volume = volume_path(args.model.source)
+    settings = settings_of(args)
+    volume = architecture.weights_directory
     return Container(
         image=settings.released()[0],
         command=("python3", "-m", "sglang.launch_server"),

@@ -45,14 +45,6 @@ def code_violations(args: ServingStackArgs, settings: TokenSettings) -> list[Vio
     return [Violation("engine.trust_remote_code", True, "true only with model.revision", fix)]
 
 
-def volume_path(source: str) -> str | None:
-    """Path of the weights in the container for `pvc://claim/path`; None for the hub."""
-    if not source.startswith("pvc://"):
-        return None
-    path = source.removeprefix("pvc://").partition("/")[2].strip("/")
-    return f"{MODEL_PATH}/{path}" if path else MODEL_PATH
-
-
 def weight_flags(architecture: Architecture, settings: TokenSettings) -> list[Flag]:
     """How weights are read and cast."""
     flags = [Flag(name="dtype", value=architecture.dtype)]

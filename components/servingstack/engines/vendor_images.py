@@ -51,7 +51,10 @@ class VendorImage:
 def _rows() -> dict[tuple[str, str], VendorImage]:
     path = resources.files("servingstack.engines").joinpath("data", "vendor_images.json")
     rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rows"]
-    found = [VendorImage(**{**row, "own_flags": frozenset(row["own_flags"])}) for row in rows]
+    found: list[VendorImage] = []
+    for row in rows:
+        fields: dict[str, Any] = {**row, "own_flags": frozenset(row["own_flags"])}
+        found.append(VendorImage(**fields))
     return {(row.engine, row.family): row for row in found}
 
 

@@ -32,7 +32,6 @@ from servingstack.engines.token_container import (
     environment,
     extra_flags,
     public_paths,
-    volume_path,
     warm_up,
     weight_flags,
 )
@@ -79,8 +78,8 @@ def container(
     args: ServingStackArgs, architecture: Architecture, batching: Batching, timeouts: Timeouts
 ) -> Container:
     """The container of one replica, in no cloud's words. Reads decisions, takes none."""
-    settings = args.engine if isinstance(args.engine, VllmSettings) else VllmSettings(kind="vllm")
-    volume = volume_path(args.model.source)
+    settings = settings_of(args)
+    volume = architecture.weights_directory
     return Container(
         image=settings.released()[0],
         # The model is positional: `--model` is deprecated under `vllm serve`.

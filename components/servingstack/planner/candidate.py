@@ -125,7 +125,8 @@ def _split(demand: Demand, offer: Offer, split: tuple[int, int], served: Served)
     weights = share.weights
     disk = 0 if weights_on_volume(demand) else demand.stored_bytes
     kept = 0 if demand.room is None else demand.room.stored_bytes(demand.model)
-    room = host(demand.args.hardware, Ranks(tp * pp, weights, demand.engine.load_format, disk, kept))
+    ranks = Ranks(tp * pp, weights, demand.engine.load_format, disk, kept)
+    room = host(demand.args.hardware, ranks, files_in_memory=demand.can.files_in_memory)
     if isinstance(room, Violation):
         return Loss("host", str(room), room.path)
     lost = _host_loss(offer, tp * pp, room)
@@ -157,7 +158,9 @@ def _copies(demand: Demand, offer: Offer, gpus: int, served: Served) -> Layout |
         return Loss("memory", refusal, "hardware.accelerators", full / foot.usable)
     on_volume = demand.weights_directory is not None
     disk = 0 if on_volume else demand.stored_bytes + batcher.other_bytes
-    room = host_of_batches(demand.args.hardware, batcher.processes, weights, (batcher.shared_memory, disk))
+    needs, in_memory = (batcher.shared_memory, disk), demand.can.files_in_memory
+    hardware, processes = demand.args.hardware, batcher.processes
+    room = host_of_batches(hardware, processes, weights, needs, files_in_memory=in_memory)
     if isinstance(room, Violation):
         return Loss("host", str(room), room.path)
     lost = _host_loss(offer, gpus, room)
@@ -246,7 +249,8 @@ def _host_loss(offer: Offer, gpus: int, room: Host) -> Loss | None:
 
 def cache_on_volume(demand: Demand) -> bool:
     """Whether what the engine writes, compiled kernels among it, outlives a pod."""
-    return demand.can.on_kubernetes and demand.args.target.kubernetes.weights_storage_class is not None
+    can, cluster = demand.can, demand.args.target.kubernetes
+    return can.keeps_cache or (can.on_kubernetes and cluster.weights_storage_class is not None)
 
 
 def weights_on_volume(demand: Demand) -> bool:

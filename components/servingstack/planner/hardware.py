@@ -174,8 +174,7 @@ def _region_violations(args: ServingStackArgs, can: Capabilities) -> Iterator[Vi
         return
     known = {
         name
-        for each in CLOUDS
-        if cloud in (None, "auto", each)
+        for each in (CLOUDS if cloud in (None, "auto") else (cloud,))
         for name in catalog.regions(each, can.service)
     }
     if region not in known:

@@ -32,6 +32,9 @@ CORES_BASE, CORES_PER_GPU = 2.0, 1.0
 the engine core, one per GPU worker."""
 SCRATCH_BYTES = 10 * GIB
 """Compiled kernels, logs, /tmp."""
+WRITTEN_BYTES = 2 * GIB
+"""The same where files are memory, and room costs what it takes: an assumption, no public measurement was
+found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +74,30 @@ class Ranks:
     """All LoRA adapters: each process keeps them in memory, and the disk holds them."""
 
 
-def host(hardware: HardwareArgs, ranks: Ranks) -> Host | Violation:
+def host(hardware: HardwareArgs, ranks: Ranks, *, files_in_memory: bool = False) -> Host | Violation:
     """The host side of a replica; request and limit are the same unless given. A violation where what was
-    given is too little."""
+    given is too little. `files_in_memory`: what is written counts in the memory."""
     needed = needed_memory(ranks.count, ranks.weights, ranks.load_format) + ranks.count * ranks.adapters
     what = f"{ranks.count} ranks, their loading buffers, and shared memory"
-    return _host(
-        hardware, _Needs(ranks.count, needed, shared_memory(ranks.count), ranks.stored + ranks.adapters, what)
-    )
+    stored = ranks.stored + ranks.adapters
+    needs = _Needs(ranks.count, needed, shared_memory(ranks.count), stored, what, files_in_memory)
+    return _host(hardware, needs)
 
 
 def host_of_batches(
-    hardware: HardwareArgs, processes: int, weights: int, needs: tuple[int, int]
+    hardware: HardwareArgs,
+    processes: int,
+    weights: int,
+    needs: tuple[int, int],
+    *,
+    files_in_memory: bool = False,
 ) -> Host | Violation:
     """The host side of an engine that batches whole requests; `needs` is its own shared memory and what it
     stores on the node's disk. A model file is read whole before it goes to the GPU."""
     shared = max(SHM_BASE_BYTES, needs[0])
     needed = BASE_BYTES + processes * PROCESS_BYTES + max(LOADER_BYTES, weights) + shared
     what = f"{processes} processes, a model file, and shared memory"
-    return _host(hardware, _Needs(processes, needed, shared, needs[1], what))
+    return _host(hardware, _Needs(processes, needed, shared, needs[1], what, files_in_memory))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +107,17 @@ class _Needs:
     shared_memory: int
     stored: int
     what: str
+    in_memory: bool
+
+    @property
+    def written(self) -> int:
+        """What the container writes."""
+        return (WRITTEN_BYTES if self.in_memory else SCRATCH_BYTES) + _rounded(self.stored)
 
 
 def _host(hardware: HardwareArgs, needs: _Needs) -> Host | Violation:
-    needed = needs.memory
+    needed = needs.memory + (needs.written if needs.in_memory else 0)
+    what = f"{needs.what}, and all that is written" if needs.in_memory else needs.what
     request, limit = hardware.memory_request, hardware.memory_limit
     if request is None:
         request = _rounded(needed) if limit is None else min(_rounded(needed), limit)
@@ -113,7 +128,7 @@ def _host(hardware: HardwareArgs, needs: _Needs) -> Host | Violation:
             return Violation(
                 f"hardware.{name}",
                 f"{value / GIB:.1f}Gi",
-                f"at least {gib}Gi: {needs.what}",
+                f"at least {gib}Gi: {what}",
                 f"Raise it to {gib}Gi, or leave it out.",
             )
     cpu = hardware.cpu_request
@@ -122,7 +137,7 @@ def _host(hardware: HardwareArgs, needs: _Needs) -> Host | Violation:
         memory_request=request,
         memory_limit=limit,
         shared_memory=needs.shared_memory,
-        disk=SCRATCH_BYTES + _rounded(needs.stored),
+        disk=needs.written,
     )
 
 

@@ -54,6 +54,7 @@ def scaling(demand: Demand, chosen: Solution, limits: Timeouts) -> Scaling:
         placeholder_pods=fleet.placeholders,
         metric=demand.can.queue_metric,
         threshold=float(threshold),
+        counts=demand.can.scales_on,
         threshold_arithmetic=arithmetic,
         fallback_replicas=max(fleet.low, fleet.peak),
         scale_out_window_s=0,
@@ -73,6 +74,8 @@ def threshold_of(demand: Demand, chosen: Solution) -> tuple[int, str]:
     given = demand.args.scaling.queue_depth
     if demand.can.scales_on == "in_flight":
         return _in_flight(chosen, given)
+    if demand.can.scales_on == "per_second":
+        return _per_second(chosen)
     if given is not None:
         return given, f"scaling.queue_depth: {given}"
     rate = chosen.fit.bears.rate
@@ -105,6 +108,14 @@ def _in_flight(chosen: Solution, waiting: int | None) -> tuple[int, str]:
     if waiting is not None:
         text += f", and scaling.queue_depth lets {waiting} wait beside them"
     return depth, f"{text}, so {depth} in flight per replica"
+
+
+def _per_second(chosen: Solution) -> tuple[int, str]:
+    """Requests a second per replica at which another is added, for a service that counts whole ones: what a
+    replica serves within its objectives."""
+    rate = chosen.fit.bears.rate
+    depth = max(1, math.floor(rate))
+    return depth, f"a replica keeps every objective at {rate:.3g} requests a second, so {depth}"
 
 
 def _waited_for(demand: Demand) -> tuple[Limit, ...]:

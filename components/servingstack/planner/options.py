@@ -16,6 +16,7 @@ from servingstack.targets import Capabilities, all_capabilities, planning
 from .assemble import assemble
 from .checks import check_engine, option_violations
 from .demand import resolve
+from .hardware import CLOUDS
 from .refusal import refuse
 from .search import search
 
@@ -52,14 +53,15 @@ def choose(args: ServingStackArgs) -> ServingPlan:
 
 def candidates(args: ServingStackArgs) -> list[list[Capabilities]]:
     """The options to plan for, in groups of which the first that serves wins: a cloud's own before a cluster
-    that one must bring. Nodes that are described are a cluster's."""
+    that one must bring. Nodes that are described are a cluster's; a vendor beside the clouds is only taken
+    when it is named."""
     every, target = all_capabilities(), args.target
     if target.option != "auto":
         return [[can for can in every if can.option == target.option]]
     brought = [can for can in every if can.cloud is None]
     if target.cloud is None or args.hardware.nodes is not None:
         return [brought]
-    return [[can for can in every if can.cloud is not None and target.cloud in ("auto", can.cloud)], brought]
+    return [[can for can in every if can.cloud in CLOUDS and target.cloud in ("auto", can.cloud)], brought]
 
 
 def plan_for(args: ServingStackArgs, can: Capabilities) -> Planned:

@@ -191,7 +191,7 @@ def resources(node: NodeArgs) -> frozenset[str]:
 
 def _selector_violations(node: NodeArgs, path: str) -> Iterator[Violation]:
     """A part that has a whole GPU's name: without labels its pod would take one where there is one."""
-    if (node.mig is None and node.sharing is None) or resources(node) != {WHOLE} or node.selector:
+    if (node.mig is None and node.sharing is None) or resources(node) != frozenset({WHOLE}) or node.selector:
         return
     product = catalog.gpu(node.accelerator).name
     if node.mig is not None:

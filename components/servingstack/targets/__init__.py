@@ -38,6 +38,11 @@ class Option:
 
 REGISTRY: dict[str, Option] = {
     "kubernetes": Option("servingstack.targets.kubernetes", extra="kubernetes"),
+    "cloud-run": Option("servingstack.targets.gcp.cloud_run", extra="gcp", settings="cloud_run"),
+    "sagemaker": Option("servingstack.targets.aws.sagemaker", extra="aws", settings="sagemaker"),
+    "container-apps": Option(
+        "servingstack.targets.azure.container_apps", extra="azure", settings="container_apps"
+    ),
 }
 
 

@@ -82,8 +82,9 @@ class Capabilities:
     leaves."""
     image_family: str = "upstream"
     """The engines' image rows that it can run: `upstream`, or the vendor's own."""
-    scales_on: Literal["waiting", "in_flight"] = "waiting"
-    """Whether the scaled metric counts requests that wait, or all that are in flight."""
+    scales_on: Literal["waiting", "in_flight", "per_second"] = "waiting"
+    """Whether the scaled metric counts requests that wait, all that are in flight, or those that come in a
+    second."""
     timeout_kind: TimeoutKind = "front-door"
     surge: Literal["replica", "fleet"] = "replica"
     """What a rollout adds: one replica, or as many as are kept."""
@@ -93,3 +94,9 @@ class Capabilities:
     """Schemes of `model.source` that it brings into the container, and where."""
     streams: bool = True
     """Whether an answer can be streamed to the caller."""
+    files_in_memory: bool = False
+    """Whether what a container writes, a download of weights among it, counts in its memory."""
+    drivers: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Branch of the machines' NVIDIA driver by GPU id, where the service fixes it."""
+    keeps_cache: bool = False
+    """Whether what an engine downloads and compiles outlives a replica, on a volume that the option makes."""

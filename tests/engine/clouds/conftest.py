@@ -7,10 +7,11 @@ the other tests of this run; so the variables are set for these tests and put ba
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Protocol
 
 import pytest
 from tests.engine.clouds import aws, azure, gcp, sagemaker_rules
@@ -31,8 +32,15 @@ class Account:
 
     cloud: Cloud
     provider: Provider
-    open: Callable[[str, str, Callable[[], None]], CloudStack]
-    """`open(project, stack, program)`."""
+    open: Open
+
+
+class Open(Protocol):
+    """`open(project, stack, program, config)`, the last fully named keys."""
+
+    def __call__(
+        self, project: str, name: str, program: Callable[[], None], config: Mapping[str, str] = ..., /
+    ) -> CloudStack: ...
 
 
 MakeAccount = Callable[[str], Account]
@@ -57,8 +65,14 @@ def account(cloud_engine: LocalEngine) -> Iterator[MakeAccount]:
             made.append(cloud)
             served_by, attached = stack.enter_context(served(cloud))
 
-            def open_(project: str, name: str, program: Callable[[], None]) -> CloudStack:
-                return CloudStack(Site(cloud_engine, cloud, attached), project, name, program)
+            def open_(
+                project: str,
+                name: str,
+                program: Callable[[], None],
+                config: Mapping[str, str] | None = None,
+            ) -> CloudStack:
+                site = Site(cloud_engine, attached, config or {})
+                return CloudStack(site, project, name, program)
 
             return Account(cloud, served_by, open_)
 

@@ -274,7 +274,7 @@ KINDS: dict[str, Kind] = {
         outputs={"name": "{id}"},
         name="sloId",
         unique=("service", "sloId"),
-        references=(Reference("service", CUSTOM_SERVICE, by="serviceId"),),
+        references=(Reference("service", f"{CUSTOM_SERVICE}|{GENERIC_SERVICE}", by="serviceId"),),
     ),
     METRIC: Kind(
         source=_SOURCE + "logging/resource_logging_metric.go: ForceNew on project alone",

@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from pulumi import automation
-from tests.engine.clouds.cloud import Cloud
 
 from local_engine import LocalEngine
 
@@ -27,11 +26,12 @@ UNCHANGED = ("same", "read", "refresh")
 
 @dataclass(frozen=True)
 class Site:
-    """Where a stack runs: the engine, and the account whose provider listens at `attached`."""
+    """Where a stack runs: the engine, the account's provider (a value of `PULUMI_DEBUG_PROVIDERS`), and the
+    configuration."""
 
     engine: LocalEngine
-    cloud: Cloud
     attached: str
+    config: Mapping[str, str]
 
 
 class CloudStack:
@@ -44,7 +44,7 @@ class CloudStack:
         """All that the engine wrote or sent, for a search for what must not be there."""
         self._engine, self._project, self._name = site.engine, project, name
         site.engine.env["PULUMI_DEBUG_PROVIDERS"] = site.attached
-        self._stack = site.engine.inline_stack(project, name, program, {})
+        self._stack = site.engine.inline_stack(project, name, program, site.config)
         # Outputs and history are three more runs of the engine for each update: the state file has both.
         self._stack.outputs = dict  # type: ignore[method-assign]
         self._stack.info = lambda *_: SimpleNamespace(resource_changes={})  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""The file inside the model server, in a real application: warm before traffic, and no request without end."""
+"""The file inside the model server, in a real application: warm before traffic, no request without end."""
 
 from __future__ import annotations
 

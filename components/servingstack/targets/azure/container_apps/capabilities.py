@@ -1,7 +1,8 @@
 """What Azure Container Apps with a GPU can do for a stack.
 
-Trap: the service scales by requests at its ingress and knows no queue of the engine. So what is held against
-the threshold is everything that a replica has in flight, waiting or not.
+Trap: the service scales by requests at its ingress and knows no queue of the engine. What its pages call
+concurrency is a rate: requests of the last 15 s, divided by 15 (docs scale-app.md). A threshold meant as
+requests in flight would, for answers that take seconds, never be reached.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ CAPABILITIES = Capabilities(
     spot=False,
     scale_to_zero=True,
     longest_hold_s=LONGEST_HOLD_S,
-    queue_metric="requests_in_flight",
+    queue_metric="requests_per_second",
     timeout_enforced_by="front door (HAProxy) beside each replica",
     longest_request_s=LONGEST_REQUEST_S,
     door=Door(image=IMAGE, replicas=1, port=8080, stats_port=8404),
@@ -27,16 +28,16 @@ CAPABILITIES = Capabilities(
     replica_is_machine=True,
     # A core half and a GiB are the front door's: of 8 and 24 cores, 56 and 220 GiB.
     container_share=(0.9375, 0.98),
-    scales_on="in_flight",
+    scales_on="per_second",
     timeout_kind="sidecar",
     surge="fleet",
     start=StartFacts(
         machine_s=22,
         image_s=101,
         weights_bytes_per_s=100e6,
-        source="a first replica without a GPU took 22 s (azure-container-apps issue 997, no figure with one was "
-        "found); a GPU engine's image 101 s on Azure (kaito issue 2325); a small share on SSD delivers 100 MB/s "
-        "(azure-storage-file-share, ShareCreateOptions: 125 MiB/s of provisioned v2, rounded down)",
+        source="a first replica without a GPU took 22 s (azure-container-apps issue 997; no figure with one "
+        "was found); a GPU engine's image 101 s on Azure (kaito issue 2325); a small share on SSD 125 MiB/s "
+        "(azure-storage-file-share, ShareCreateOptions), less what a protocol takes",
     ),
     directories={"azurefile": Directory("/models", keeps_path=True)},
 )

@@ -58,7 +58,9 @@ class ContainerAppsArgs(BaseModel):
     are published, within that registry's limits for anonymous pulls."""
     key_vault: Annotated[str, StringConstraints(pattern=VAULT, max_length=24)] | None = None
     """Key vault with the secrets that the input names, by Azure's roles and not by access policies, its id in
-    `existing.key_vault_id`. Needed as soon as a secret is named. Default: none."""
+    `existing.key_vault_id`. Needed as soon as a secret is named: `{name: chat-key}` is the vault's secret of
+    that name, `{name: chat, key: HF_TOKEN}` is `chat-HF-TOKEN`, since a vault knows no keys. Default:
+    none."""
     storage_account: Annotated[str, StringConstraints(pattern=ACCOUNT)] | None = None
     """Storage account with the share of an `azurefile://` source, for the stack's own environment. Default:
     none; in an environment that exists the source names a storage that it has."""
@@ -67,9 +69,6 @@ class ContainerAppsArgs(BaseModel):
     `nfs`."""
     share_key_secret: Annotated[str, StringConstraints(pattern=SECRET)] | None = None
     """Name of the key vault's secret with the storage account's key, for `smb`. Default: none."""
-    share_bytes_per_s: Size = Field(default=100_000_000, ge=1_000_000, le=10_000_000_000)
-    """What the share delivers each second, with a unit (`400MB`), for the planned start. Default 100MB: a
-    small share on SSD."""
     ephemeral_storage: Size = Field(default=8 * 1024**3, ge=1024**3, le=1024**4)
     """Disk that a replica has for itself, with a unit. Default 8GiB, all that is documented for a replica
     above one core; weights from the hub must fit into it."""

@@ -24,6 +24,7 @@ from importlib import resources
 from servingstack.plan import FrontDoor, ServingPlan
 from servingstack.targets import haproxy
 
+READY_PATH = haproxy.READY_PATH
 TIMING_LUA = "timing.lua"
 DRAIN_DIR = "/var/run/servingstack"
 """An EmptyDir of both containers."""

@@ -1,0 +1,64 @@
+"""What is only handed on to Amazon's provider: ids of what exists already.
+
+Trap: each id goes with a decision of the input (`target.sagemaker.vpc`, `kms_key`, ...), which sizes rights
+and names. The id without the decision, or the decision without the id, is an error before anything is
+registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+
+from servingstack.errors import InvalidInput, Violation
+from servingstack.plan import ServingPlan
+from servingstack.targets.existing import parse
+
+from .parts import section
+
+
+@dataclass(frozen=True)
+class SageMakerExisting:
+    """All optional; each goes with its field of `target.sagemaker`."""
+
+    subnet_ids: pulumi.Input[list[str]] | None = None
+    """Subnets of the containers, handed on whole; go with `vpc`. Default: none."""
+    security_group_ids: pulumi.Input[list[str]] | None = None
+    """Security groups of the containers, handed on whole; go with `vpc`. Default: none."""
+    kms_key_arn: pulumi.Input[str] | None = None
+    """ARN of a key whose policy lets the containers' role use it; goes with `kms_key`. Default: none."""
+    role_arn: pulumi.Input[str] | None = None
+    """ARN of a role that sagemaker.amazonaws.com may assume; goes with `own_role`. Default: none."""
+    alarm_topic_arn: pulumi.Input[str] | None = None
+    """ARN of an SNS topic that CloudWatch may publish to; goes with `own_topic`. Default: none."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any] | SageMakerExisting | None) -> SageMakerExisting:
+        """From a mapping, as a stack file has it. Raises `InvalidInput` for a field there is not."""
+        return parse(cls, given, '{"subnet_ids": [...]}')
+
+    def check(self, plan: ServingPlan) -> None:
+        """Raises `InvalidInput` with each id that the plan needs and lacks, or has no use for."""
+        if wrong := list(self._wrong(plan)):
+            raise InvalidInput(wrong)
+
+    def _wrong(self, plan: ServingPlan) -> Iterator[Violation]:
+        chosen = section(plan)
+        for names, field, wanted in (
+            (("subnet_ids", "security_group_ids"), "vpc", chosen.vpc),
+            (("kms_key_arn",), "kms_key", chosen.kms_key),
+            (("role_arn",), "own_role", chosen.own_role),
+            (("alarm_topic_arn",), "own_topic", chosen.own_topic),
+        ):
+            setting = f"target.sagemaker.{field}"
+            for name in names:
+                given = getattr(self, name) is not None
+                if wanted and not given:
+                    fix = f"Add it, or leave {setting} out."
+                    yield Violation(f"existing.{name}", None, f"an id, since {setting} is set", fix)
+                elif given and not wanted:
+                    fix = f"Set {setting}: true, or remove it."
+                    yield Violation(f"existing.{name}", "given", f"left out without {setting}", fix)

@@ -1,0 +1,90 @@
+"""How many instances, and how a change reaches them: the numbers of scaling and of a deployment.
+
+Trap: a step of a deployment is at most half of the fleet, so with one instance there are no steps: a whole
+new fleet of one, all traffic at once, and the old one kept while the alarms watch.
+"""
+
+from __future__ import annotations
+
+import math
+
+from servingstack.args import ServingStackArgs
+from servingstack.errors import InvalidInput, Violation
+from servingstack.plan import ServingPlan
+
+from .facts import EXECUTION_S, IN_FLIGHT_PER_MODEL
+from .parts import section
+from .section import Deployment, Tracking
+
+LEAST_STEP, MOST_STEP = 10, 50
+"""Percent of the fleet; at most half of it (botocore, RollingUpdatePolicy.MaximumBatchSize: 5 to 50 %)."""
+ROLLBACK_SHARE = 0.05
+"""Share of server errors that takes a deployment back, or more where the objective allows more."""
+SLOWER = 1.5
+"""Times the tightest objective on a whole request."""
+NEAR_TIMEOUT = 0.9
+_FASTEST_BURN = 14.4
+
+
+def tracking(plan: ServingPlan, *, queued: bool) -> Tracking | None:
+    """Target tracking on what is in flight, or on the backlog; None for a fixed number of instances."""
+    scaling = plan.scaling
+    if not scaling.autoscaled:
+        return None
+    return Tracking(
+        predefined=None if queued else IN_FLIGHT_PER_MODEL,
+        metric="ApproximateBacklogSizePerInstance" if queued else "ConcurrentRequestsPerModel",
+        target=scaling.threshold,
+        # What starts is in the metric only once it serves: until then it counts as there.
+        scale_out_cooldown_s=math.ceil(scaling.cold_start.total_s),
+        scale_in_cooldown_s=scaling.scale_in_delay_s
+        if scaling.scale_to_zero_after_s is None
+        else scaling.scale_to_zero_after_s,
+    )
+
+
+def deployment(plan: ServingPlan, args: ServingStackArgs, download_s: int) -> Deployment:
+    """Steps, how long each is watched, and what takes them back."""
+    own, kept = args.target.sagemaker, max(1, plan.scaling.min_replicas)
+    if own.deployment == "rolling" and kept < 2:
+        allowed = "blue-green with one instance: a batch is at most half of the fleet"
+        fix = "Leave it out, or set scaling.min_replicas: 2."
+        raise InvalidInput([Violation("target.sagemaker.deployment", "rolling", allowed, fix)])
+    kind = "rolling" if own.deployment == "rolling" else "canary" if kept > 1 else "all-at-once"
+    share = 100 if kind == "all-at-once" else min(MOST_STEP, max(LEAST_STEP, math.ceil(100 / kept)))
+    steps = math.ceil(100 / share) if kind == "rolling" else 1
+    bake = own.bake_minutes * 60
+    cold = plan.scaling.cold_start
+    start = math.ceil(2 * (cold.node_s + cold.image_s)) + download_s + plan.timeouts.startup_s
+    needed = steps * (start + bake) + 2 * bake
+    return Deployment(
+        kind=kind,
+        step_percent=share,
+        bake_s=bake,
+        timeout_s=min(EXECUTION_S[1], max(EXECUTION_S[0], needed)),
+        rollback_alarms=(plan.names["rollback_errors"], plan.names["rollback_latency"]),
+        rollback_error_share=_errors(args),
+        rollback_latency_s=_latency(plan),
+    )
+
+
+def _errors(args: ServingStackArgs) -> float:
+    return round(max(ROLLBACK_SHARE, min(0.5, _FASTEST_BURN * (100 - args.slo.availability) / 100)), 6)
+
+
+def _latency(plan: ServingPlan) -> float:
+    """Slower than any objective allows, or about to run into the time limit."""
+    asked = [
+        objective.threshold_ms / 1000 * SLOWER
+        for objective in plan.monitoring.objectives
+        if objective.id.startswith("latency") and objective.threshold_ms is not None
+    ]
+    return round(min([*asked, NEAR_TIMEOUT * plan.timeouts.request_s]), 3)
+
+
+def surge(plan: ServingPlan, instances: int) -> int:
+    """Instances that a deployment starts beside so many."""
+    share = section(plan).deployment
+    if share.kind != "rolling":
+        return max(1, instances)
+    return math.ceil(max(1, instances) * share.step_percent / 100)

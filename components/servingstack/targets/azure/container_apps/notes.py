@@ -1,0 +1,103 @@
+"""What a reviewer of a plan should know of Container Apps.
+
+Trap: a warning that stands on every plan is read on none. Each of these depends on the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from servingstack.args import ServingStackArgs
+from servingstack.plan import PlanWarning, ServingPlan
+
+from .limits import LONGEST_REQUEST_S
+
+
+def notes(plan: ServingPlan, args: ServingStackArgs) -> tuple[PlanWarning, ...]:
+    """Every warning of the option."""
+    return (*_quota(plan), *_scaling(plan), *_environment(args), *_images(args), *_hold(plan))
+
+
+def _quota(plan: ServingPlan) -> Iterator[PlanWarning]:
+    section = plan.container_apps
+    assert section is not None
+    yield PlanWarning(
+        code="quota",
+        path="scaling.max_replicas",
+        message=f"The subscription needs, at the peak with a rollout: {section.quota}.",
+    )
+
+
+def _scaling(plan: ServingPlan) -> Iterator[PlanWarning]:
+    rate = plan.expected.requests_per_s.value
+    if plan.scaling.autoscaled and rate < 1:
+        yield PlanWarning(
+            code="scale-rule-too-coarse",
+            path="scaling.min_replicas",
+            message=(
+                f"A replica serves {rate:.2g} requests a second, and the service's rule counts whole ones: "
+                f"it adds a "
+                f"replica late. Set min_replicas to what the peak needs, {plan.scaling.peak_replicas}, or "
+                f"serve this "
+                "model where queue depth scales."
+            ),
+        )
+
+
+def _environment(args: ServingStackArgs) -> Iterator[PlanWarning]:
+    settings = args.target.container_apps
+    if not settings.own_environment:
+        return
+    yield PlanWarning(
+        code="environment-must-log",
+        path="target.container_apps.own_workspace",
+        message=(
+            "Alerts and dashboard read ContainerAppHTTPLogs and ContainerAppConsoleLogs. The environment "
+            "must send "
+            "both to that workspace, by a diagnostic setting of its own."
+        ),
+    )
+    if args.exposure == "internal":
+        yield PlanWarning(
+            code="environment-must-be-internal",
+            path="exposure",
+            message=(
+                "The environment must be an internal one. In a public one nobody is let in: private "
+                "addresses alone "
+                "are allowed."
+            ),
+        )
+
+
+def _images(args: ServingStackArgs) -> Iterator[PlanWarning]:
+    settings = args.target.container_apps
+    if settings.registry is None:
+        yield PlanWarning(
+            code="images-from-afar",
+            path="target.container_apps.registry",
+            message=(
+                "Each new replica pulls gigabytes from a public registry, which limits anonymous pulls. "
+                "Mirror the "
+                "images into an Azure container registry of the region; a premium one can stream them."
+            ),
+        )
+    else:
+        yield PlanWarning(
+            code="images-must-be-mirrored",
+            path="target.container_apps.registry",
+            message="Import the images once, by digest: `az acr import --source docker.io/<image> --image "
+            "<path>`.",
+        )
+
+
+def _hold(plan: ServingPlan) -> Iterator[PlanWarning]:
+    if plan.scaling.hold_s is not None:
+        yield PlanWarning(
+            code="held-by-the-ingress",
+            path="scaling.hold",
+            message=(
+                f"While there is no replica, the ingress holds requests, for up to {LONGEST_REQUEST_S} s "
+                f"whatever "
+                "scaling.hold says; a client that is answered `stream timeout` must try again."
+            ),
+        )

@@ -1,0 +1,146 @@
+"""What Cloud Run cannot take of an input, before any search, all at once.
+
+Trap: much of what is refused here would be accepted by the service and then not hold: a longer stream would
+be cut at the request timeout, an idle time would be ignored, a reserved variable would be replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from servingstack import catalog
+from servingstack.args import SecretKey, ServingStackArgs
+from servingstack.errors import Violation
+from servingstack.units import format_duration
+
+from .limits import IDLE_S, LARGEST_CONCURRENCY, RESERVED_VARIABLES
+
+ANYONE = ("allUsers", "allAuthenticatedUsers")
+_LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+# cloud.google.com/run/docs/configuring/labels: lower case, digits, `_` and `-`, at most 63; keys begin with a
+# letter.
+LABEL_RULE = "lower case letters, digits, `_` and `-`, at most 63, a letter first in a key (Google's labels)"
+
+
+def violations(args: ServingStackArgs) -> list[Violation]:
+    """Every violation of a limit that follows from the input alone."""
+    return [
+        *_one_gpu(args),
+        *_region(args),
+        *_requests(args),
+        *_scaling(args),
+        *_callers(args),
+        *_secrets(args),
+        *_variables(args),
+        *_labels(args),
+    ]
+
+
+def _engine(args: ServingStackArgs, name: str) -> Any:
+    return getattr(args.engine, name, None)
+
+
+def _one_gpu(args: ServingStackArgs) -> Iterator[Violation]:
+    given = {
+        "hardware.gpus_per_replica": args.hardware.gpus_per_replica,
+        "engine.tensor_parallel_size": _engine(args, "tensor_parallel_size"),
+        "engine.pipeline_parallel_size": _engine(args, "pipeline_parallel_size"),
+    }
+    for path, value in given.items():
+        if value is not None and value > 1:
+            allowed = "1: an instance of Cloud Run has one GPU"
+            yield Violation(path, value, allowed, "Use a smaller model or precision, or another option.")
+
+
+def _region(args: ServingStackArgs) -> Iterator[Violation]:
+    """A region that has the service, and not the GPU that is asked for."""
+    region, wanted = args.target.region, args.hardware.accelerators
+    if region is None or wanted is None or region not in catalog.regions("gcp", "cloud-run"):
+        return
+    sold = {
+        row.name: {price.region for price in catalog.prices("gcp", row.name)}
+        for gpu in wanted
+        for row in catalog.instance_types("gcp", gpu, service="cloud-run")
+    }
+    places = sorted({place for found in sold.values() for place in found})
+    if places and region not in places:
+        allowed = f"one of {', '.join(places)} for {', '.join(wanted)} on Cloud Run"
+        yield Violation("target.region", region, allowed, "Use one of them, or another GPU.")
+
+
+def _requests(args: ServingStackArgs) -> Iterator[Violation]:
+    batch = _engine(args, "max_num_seqs")
+    if batch is not None and batch > LARGEST_CONCURRENCY:
+        allowed = f"at most {LARGEST_CONCURRENCY}, the most requests that an instance receives at once"
+        yield Violation("engine.max_num_seqs", batch, allowed, "Lower it; more instances take the rest.")
+    stream, request = args.stream_timeout, args.request_timeout
+    seconds = 30 if request is None else request.total_seconds()
+    if stream is not None and stream.total_seconds() != seconds:
+        allowed = f"left out, or the request timeout ({seconds:g}s): one limit covers both here"
+        fix = "Raise request_timeout to what a stream may take, and remove stream_timeout."
+        yield Violation("stream_timeout", format_duration(stream), allowed, fix)
+
+
+def _scaling(args: ServingStackArgs) -> Iterator[Violation]:
+    idle, delay = args.scaling.scale_to_zero_after, args.scaling.scale_in_delay
+    if idle is not None and idle.total_seconds() != IDLE_S:
+        allowed = f"{IDLE_S // 60}m, the longest that Cloud Run keeps an idle instance with a GPU"
+        fix = f"Write {IDLE_S // 60}m: it cannot be set."
+        yield Violation("scaling.scale_to_zero_after", format_duration(idle), allowed, fix)
+    if delay is not None:
+        allowed = f"left out: Cloud Run takes idle instances away itself, within {IDLE_S // 60}m"
+        yield Violation("scaling.scale_in_delay", format_duration(delay), allowed, "Remove it.")
+
+
+def _callers(args: ServingStackArgs) -> Iterator[Violation]:
+    own, path = args.target.cloud_run, "target.cloud_run.invokers"
+    anyone = [member for member in own.invokers if member in ANYONE]
+    if args.exposure == "public" and not own.invokers:
+        fix = "Name who may call, or allUsers, on purpose."
+        yield Violation(path, None, "at least one member with exposure: public", fix)
+    if anyone and args.exposure != "public":
+        yield Violation(
+            path,
+            anyone[0],
+            f"members of your own with exposure: {args.exposure}",
+            "Remove it, or use public.",
+        )
+    if anyone and args.api_key_secret is None:
+        fix = "Set api_key_secret, or name your callers."
+        yield Violation(path, anyone[0], "allUsers only with api_key_secret: a GPU is paid per second", fix)
+
+
+def _secrets(args: ServingStackArgs) -> Iterator[Violation]:
+    """Secret Manager's secrets have versions, not keys."""
+    given = {"model.token_secret": args.model.token_secret, "api_key_secret": args.api_key_secret}
+    for path, secret in given.items():
+        if secret is not None and version(secret) is None:
+            allowed = "left out for the latest version, or a version's number: Secret Manager has no keys"
+            yield Violation(f"{path}.key", secret.key, allowed, "Write key: '3', or remove it.")
+
+
+def version(secret: SecretKey) -> str | None:
+    """Version of a secret that the input means; None for a key that is none."""
+    if "key" not in secret.model_fields_set or secret.key == "latest":
+        return "latest"
+    return secret.key if re.fullmatch(r"[1-9][0-9]*", secret.key) else None
+
+
+def _variables(args: ServingStackArgs) -> Iterator[Violation]:
+    for name in _engine(args, "extra_env") or {}:
+        if name in RESERVED_VARIABLES:
+            allowed = "a variable that Cloud Run does not set itself"
+            yield Violation(f"engine.extra_env.{name}", None, allowed, "Remove it; the port is planned.")
+
+
+def _labels(args: ServingStackArgs) -> Iterator[Violation]:
+    for key, value in (args.labels or {}).items():
+        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
+            yield Violation(f"labels.{key}", value, LABEL_RULE, "Use such a label.")
+    alerts = args.observability.alerts
+    for key, value in ({} if alerts is None else alerts.labels or {}).items():
+        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
+            yield Violation(f"observability.alerts.labels.{key}", value, LABEL_RULE, "Use such a label.")

@@ -1,0 +1,120 @@
+"""What a reviewer should know of a plan on Cloud Run, as warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from servingstack.args import ServingStackArgs, latency_objectives
+from servingstack.plan import PlanWarning, ServingPlan
+
+from . import objectives
+from .checks import ANYONE
+from .section import CloudRunSection
+
+LONG_ANSWER = 0.8
+"""Share of the time limit that a mean answer may take before somebody should hear of it."""
+
+
+def notes(draft: ServingPlan, args: ServingStackArgs, section: CloudRunSection) -> tuple[PlanWarning, ...]:
+    """Every warning."""
+    return (
+        *objectives.unmeasured(latency_objectives(args.slo)),
+        *_streams(draft),
+        *_cpu(section),
+        *_quota(section),
+        *_zones(draft, args, section),
+        *_callers(section),
+        *_uptime(section),
+    )
+
+
+def _streams(draft: ServingPlan) -> Iterator[PlanWarning]:
+    limit = draft.timeouts.request_s
+    if draft.architecture.task == "generate":
+        yield PlanWarning(
+            code="stream-ends-at-request-timeout",
+            path="request_timeout",
+            message=(
+                f"Cloud Run has one time limit for a whole answer: a stream, too, ends after {limit} s. "
+                f"Raise request_timeout to the longest stream that you allow, up to 1h."
+            ),
+        )
+
+
+def _cpu(section: CloudRunSection) -> Iterator[PlanWarning]:
+    yield PlanWarning(
+        code="cpu-scales-too",
+        path="",
+        message=(
+            f"Instances are added at {section.concurrency_utilization:.0%} of {section.max_concurrency} "
+            "requests in flight. Cloud Run's API can be told not to look at the CPU at all, the provider "
+            f"leaves such a zero out: so the CPU adds one too, at {section.cpu_utilization:.0%}, the highest "
+            "that can be set."
+        ),
+    )
+
+
+def _quota(section: CloudRunSection) -> Iterator[PlanWarning]:
+    listed = ", ".join(f"{quota.id} {quota.needed} {quota.unit}" for quota in section.quotas)
+    yield PlanWarning(
+        code="quota",
+        path="scaling.max_replicas",
+        message=f"The project needs, in this region, at the peak with a rollout: {listed}.",
+    )
+
+
+def _zones(draft: ServingPlan, args: ServingStackArgs, section: CloudRunSection) -> Iterator[PlanWarning]:
+    if section.zonal_redundancy or args.traffic.kind != "online":
+        return
+    yield PlanWarning(
+        code="no-zonal-redundancy",
+        path="target.cloud_run.zonal_redundancy",
+        message=(
+            "If a zone fails, instances start elsewhere only where GPUs are free. zonal_redundancy: true has "
+            "them reserved, at about half more per GPU, and needs its own quota."
+        ),
+    )
+    if draft.scaling.max_replicas == 1:
+        yield PlanWarning(
+            code="one-instance",
+            path="scaling.max_replicas",
+            message=(
+                "Cloud Run moves instances at times; with a single one that is a gap of a cold start. Allow "
+                "two."
+            ),
+        )
+
+
+def _callers(section: CloudRunSection) -> Iterator[PlanWarning]:
+    anyone = [member for member in section.invokers if member in ANYONE]
+    if anyone:
+        yield PlanWarning(
+            code="anyone-may-call",
+            path="target.cloud_run.invokers",
+            message=(
+                f"{anyone[0]} may call: only the API key is between everyone and a GPU, and it does not "
+                "guard every path of the engine. A load balancer with Cloud Armor before `exposure: "
+                "internal` does."
+            ),
+        )
+    elif not section.invokers:
+        yield PlanWarning(
+            code="nobody-may-call",
+            path="target.cloud_run.invokers",
+            message=(
+                "No invoker is bound: only who has roles/run.invoker on the project can call. Name your "
+                "callers' service accounts."
+            ),
+        )
+
+
+def _uptime(section: CloudRunSection) -> Iterator[PlanWarning]:
+    if section.uptime_check and not any(member in ANYONE for member in section.invokers):
+        yield PlanWarning(
+            code="uptime-check-must-be-let-in",
+            path="target.cloud_run.invokers",
+            message=(
+                "The uptime check calls as service-<project number>@gcp-sa-monitoring-notification"
+                ".iam.gserviceaccount.com; name that account among the invokers, or it is answered 403."
+            ),
+        )

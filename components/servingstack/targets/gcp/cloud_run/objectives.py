@@ -1,0 +1,91 @@
+"""Objectives and their burn rates, on what Cloud Run counts.
+
+Availability is the share of answers that are no 5xx, as callers get them: Cloud Run's own 500, 503 and 504
+count. A 429 says "later" and has an alert of its own.
+
+A latency objective is a quantile, and Cloud Run's histogram edges are not published, so bad requests cannot
+be counted at the threshold. But "more than a share x of the requests is slower than t" is "the (1 - x)
+quantile is above t", and quantiles are interpolated for any threshold. So each burn rate asks for the
+quantile that leaves its share of bad requests: at 95 % promised and a burn rate of 6, 30 % may be slow, and
+the 70 % quantile is compared.
+
+Traps:
+- A burn rate whose share of bad requests is 100 % or more can never be reached; such a window is left out.
+- Warm-up counts nowhere: it is sent inside the instance, where Cloud Run counts no requests.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from servingstack.args import latency_objectives
+from servingstack.plan import PlanWarning
+from servingstack.signals.burn_rates import BURN_RATES
+from servingstack.signals.stack import Stack
+from servingstack.watched import Objective
+
+from . import scope as s
+from .scope import Scope
+from .watch import NO_ENGINE_METRICS, SERVER_ERRORS, quantile, share
+
+AVAILABILITY = "availability"
+
+
+def objectives(stack: Stack) -> tuple[Objective, ...]:
+    """Availability, and each latency percentile of whole requests that was asked for."""
+    found = [Objective(id=AVAILABILITY, percent=stack.args.slo.availability, threshold_ms=None)]
+    for name in measured(stack):
+        percentile = name.partition("_")[2].removeprefix("p")
+        seconds = getattr(stack.args.slo, name).total_seconds()
+        found.append(Objective(id=name, percent=float(percentile), threshold_ms=seconds * 1000))
+    return tuple(found)
+
+
+def measured(stack: Stack) -> list[str]:
+    """Latency objectives that Cloud Run can measure."""
+    return [name for name in latency_objectives(stack.args.slo) if name.startswith("latency")]
+
+
+def unmeasured(names: list[str]) -> tuple[PlanWarning, ...]:
+    """One warning for each objective that is planned for and then measured by nobody."""
+    return tuple(
+        PlanWarning(
+            code="slo-not-measured",
+            path=f"slo.{name}",
+            message=(
+                f"{name} is planned for, but not measured and not alerted on here. {NO_ENGINE_METRICS} "
+                "slo.latency_* can be."
+            ),
+        )
+        for name in names
+        if not name.startswith("latency")
+    )
+
+
+def burning(scope: Scope, objective: Objective, severity: Literal["page", "ticket"]) -> str | None:
+    """The expression that is true when the budget burns too fast; None where no such rate can be reached."""
+    pairs = [
+        f"(\n    {both[0]}\n    and\n    {both[1]}\n)"
+        for short, long, factor in BURN_RATES[severity]
+        if (both := _pair(scope, objective, (short, long), float(factor))) is not None
+    ]
+    return "\nor\n".join(pairs) if pairs else None
+
+
+def _pair(
+    scope: Scope, objective: Objective, windows: tuple[str, str], factor: float
+) -> tuple[str, str] | None:
+    budget = (100 - objective.percent) / 100
+    if objective.threshold_ms is None:
+        first, second = (
+            f"({share(scope, SERVER_ERRORS, window)}) > ({factor:g} * {budget!r})" for window in windows
+        )
+        return first, second
+    bad = factor * budget
+    if bad >= 1 - 1e-9:
+        return None
+    first, second = (
+        f"{quantile(scope, s.LATENCIES, round(1 - bad, 6), window)} > {objective.threshold_ms:g}"
+        for window in windows
+    )
+    return first, second

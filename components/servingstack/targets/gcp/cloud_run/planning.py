@@ -1,0 +1,253 @@
+"""Cloud Run's own part of planning: names, what it refuses, what is watched, and its section of the plan.
+
+Traps:
+- The start of an instance has an upper limit. A plan whose weights take longer would never be ready, and
+  Cloud Run would start it again and again, at the price of a GPU.
+- Quotas are checked over the most instances there can be, at deployment, and a rollout's new revision
+  counts too.
+"""
+
+from __future__ import annotations
+
+import math
+
+from servingstack import catalog, naming
+from servingstack.args import SecretKey, ServingStackArgs
+from servingstack.errors import Infeasible, InvalidInput, Nearest, Violation
+from servingstack.plan import Assumption, Cost, ServingPlan, Timeouts
+from servingstack.signals.burn_rates import PAGE_FACTORS
+from servingstack.signals.stack import Stack
+from servingstack.watched import Monitoring
+
+from . import alerts, checks, objectives, watch
+from . import limits as known
+from .notes import notes
+from .section import CloudRunSection, Egress, Ingress, Quota, SecretVersion
+
+violations = checks.violations
+READY_PORT = 9091
+"""Where the launcher says that an instance is warm; no engine's own port."""
+_INGRESS: dict[str, Ingress] = {
+    "private": "INGRESS_TRAFFIC_INTERNAL_ONLY",
+    "internal": "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER",
+    "public": "INGRESS_TRAFFIC_ALL",
+}
+_EGRESS: dict[str, Egress] = {"all-traffic": "ALL_TRAFFIC", "private-ranges": "PRIVATE_RANGES_ONLY"}
+
+
+def names(args: ServingStackArgs) -> dict[str, str]:
+    """Physical names by role. The service has the stack's own name, at most 40 characters."""
+    return {
+        "service": args.name,
+        "account": naming.physical_name(args.name, "serving", known.ACCOUNT_NAME),
+        "monitored": naming.physical_name(args.name, "cloud-run"),
+    }
+
+
+def monitoring(stack: Stack) -> Monitoring:
+    """Objectives, signals and alerts on Cloud Run's own metrics."""
+    promised = objectives.objectives(stack)
+    watched, missing = watch.signals(stack)
+    return Monitoring(
+        objectives=promised,
+        signals=watched,
+        alerts=alerts.alerts(stack, promised),
+        unavailable=missing,
+        dashboards=stack.args.observability.dashboards,
+        page_burn_rates=PAGE_FACTORS,
+    )
+
+
+def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
+    """The plan with Cloud Run's own decisions. Raises `Infeasible` where an instance would never be ready,
+    and `InvalidInput` for an image that Cloud Run does not read."""
+    timeouts = _timeouts(draft)
+    machine = catalog.instance_type("gcp", draft.architecture.instance_type or "")
+    if machine is None:
+        raise ValueError(f"no instance of Cloud Run is called {draft.architecture.instance_type}")
+    section = _section(draft, args, machine, timeouts)
+    cost = _cost(draft, args)
+    budget = args.hardware.max_hourly_cost
+    if budget is not None and cost.peak_hourly_usd > budget:
+        change = Nearest("target.cloud_run.zonal_redundancy: false", "another zone is tried, not promised")
+        raise Infeasible(
+            f"${cost.peak_hourly_usd:.2f}/h at the peak with zonal redundancy, above max_hourly_cost",
+            [change],
+        )
+    return draft.model_copy(
+        update={
+            "cloud_run": section,
+            "timeouts": timeouts,
+            "cost": cost,
+            "scaling": draft.scaling.model_copy(
+                update={"scale_out_window_s": known.AUTOSCALER_WINDOW_S, "scale_in_delay_s": known.IDLE_S}
+            ),
+            "warnings": (*draft.warnings, *notes(draft, args, section)),
+            "assumed": (*draft.assumed, *_assumed(args, section)),
+        }
+    )
+
+
+def _timeouts(draft: ServingPlan) -> Timeouts:
+    cold, given = draft.scaling.cold_start, draft.timeouts
+    start = math.ceil(cold.weights_s + cold.engine_s)
+    if start > known.LONGEST_START_S:
+        raise Infeasible(
+            f"an instance takes {start} s to read its weights and warm up; Cloud Run waits "
+            f"{known.LONGEST_START_S} s for an instance with a GPU",
+            [
+                Nearest(
+                    "model.source: gs://<bucket>/<path>", "weights from a bucket in the region, not the hub"
+                ),
+                Nearest("model.precision: fp8", "or a smaller model: fewer bytes to read"),
+            ],
+        )
+    waits = max(known.SHORTEST_PENDING_S, math.ceil(known.PENDING_STARTS * cold.total_s))
+    return given.model_copy(
+        update={
+            "stream_s": given.request_s,
+            "queue_s": waits,
+            "startup_s": min(given.startup_s, known.LONGEST_START_S),
+            "drain_s": known.STOP_S,
+            "grace_s": known.STOP_S,
+        }
+    )
+
+
+def _section(
+    draft: ServingPlan, args: ServingStackArgs, machine: catalog.InstanceType, timeouts: Timeouts
+) -> CloudRunSection:
+    own, batching, source = args.target.cloud_run, draft.batching, args.model.source
+    most, share = concurrency(batching.max_num_seqs, draft.scaling.threshold)
+    secrets = _secrets(draft, args)
+    bucket = source.removeprefix("gs://").partition("/")[0] if source.startswith("gs://") else None
+    check = own.uptime_check
+    return CloudRunSection(
+        accelerator=machine.machine_type,
+        cpu=machine.vcpus,
+        memory_gib=round(machine.memory_gib),
+        memory_needed_bytes=draft.architecture.memory_request_bytes,
+        zonal_redundancy=own.zonal_redundancy,
+        image=_image(draft.container.image, own.image_repository),
+        max_concurrency=most,
+        concurrency_utilization=share,
+        cpu_utilization=known.MOST_CPU_UTILIZATION,
+        ready_port=READY_PORT,
+        startup_period_s=known.PROBE_PERIOD_S,
+        startup_failures=math.ceil(timeouts.startup_s / known.PROBE_PERIOD_S),
+        ingress=_INGRESS[args.exposure],
+        invokers=own.invokers,
+        vpc_egress=None if own.vpc_egress is None else _EGRESS[own.vpc_egress],
+        session_affinity=own.session_affinity,
+        binary_authorization=own.binary_authorization,
+        deletion_protection=own.deletion_protection,
+        bucket=bucket,
+        mount_path=None if bucket is None else draft.container.model_path,
+        secrets=secrets,
+        api_key_secret=None if args.api_key_secret is None else args.api_key_secret.name,
+        labels=_labels(draft, args),
+        uptime_check=args.exposure == "public" and draft.scaling.min_replicas > 0 if check is None else check,
+        quotas=_quotas(draft, own.zonal_redundancy, machine),
+    )
+
+
+def concurrency(places: int, in_flight: float) -> tuple[int, float]:
+    """Most requests of an instance, and the share of them at which another starts.
+
+    The engine's places and a tenth more, so that it never waits for work; Cloud Run holds the rest. The
+    share is the planned number in flight, within what can be set: where it would be too small or too large
+    a share, the most is moved instead."""
+    most = places + math.ceil(0.1 * places)
+    most = max(most, math.ceil(in_flight / known.MOST_UTILIZATION))
+    most = min(most, math.floor(in_flight / known.LEAST_UTILIZATION), known.LARGEST_CONCURRENCY)
+    share = min(known.MOST_UTILIZATION, max(known.LEAST_UTILIZATION, in_flight / most))
+    return most, round(share, 3)
+
+
+def _image(reference: str, mirror: str | None) -> str:
+    """Where it is pulled from. A remote repository keeps the path and the digest."""
+    host, _, path = reference.partition("/")
+    if mirror is not None:
+        return f"{mirror}/{path}"
+    if not any(
+        host == name or host.endswith(f".{name}") or host.endswith(f"-{name}") for name in known.REGISTRIES
+    ):
+        allowed = f"an image of {', '.join(known.REGISTRIES)}, which Cloud Run reads"
+        fix = "Set target.cloud_run.image_repository to a remote repository of Artifact Registry for it."
+        raise InvalidInput([Violation("engine.image", reference, allowed, fix)])
+    return reference
+
+
+def _secrets(draft: ServingPlan, args: ServingStackArgs) -> dict[str, SecretVersion]:
+    """Versions by the variable or path that the container finds them at."""
+    given: list[SecretKey] = [
+        secret for secret in (args.model.token_secret, args.api_key_secret) if secret is not None
+    ]
+    versions = {(secret.name, secret.key): checks.version(secret) or "latest" for secret in given}
+    places = {
+        variable.name: (variable.secret_name, variable.secret_key or "")
+        for variable in draft.container.env
+        if variable.secret_name is not None
+    } | {file.path: (file.secret_name, file.secret_key) for file in draft.container.secret_files}
+    return {
+        place: SecretVersion(
+            secret=str(secret[0]), version=versions.get((str(secret[0]), secret[1]), "latest")
+        )
+        for place, secret in places.items()
+    }
+
+
+def _labels(draft: ServingPlan, args: ServingStackArgs) -> dict[str, str]:
+    own = {"stack": draft.name, "component": draft.architecture.engine, "part-of": "servingstack"}
+    return {**(args.labels or {}), **own, "managed-by": "pulumi"}
+
+
+def _quotas(draft: ServingPlan, redundant: bool, machine: catalog.InstanceType) -> tuple[Quota, ...]:
+    """At the peak: the most instances, and those of a new revision beside them."""
+    scaling, gpu = draft.scaling, draft.architecture.accelerator
+    most = scaling.max_replicas + scaling.surge_replicas
+    identity, unit, each = known.GPU_QUOTAS[gpu, redundant]
+    how = "with" if redundant else "without"
+    return (
+        Quota(id=identity, title=f"{gpu} GPUs {how} zonal redundancy", needed=most * each, unit=unit),
+        Quota(id=known.CPU_QUOTA, title="CPU", needed=most * machine.vcpus * 1000, unit="milli-vCPU"),
+        Quota(
+            id=known.MEMORY_QUOTA,
+            title="memory",
+            needed=most * round(machine.memory_gib * catalog.GIB),
+            unit="bytes",
+        ),
+    )
+
+
+def _cost(draft: ServingPlan, args: ServingStackArgs) -> Cost:
+    """The catalog has the price without zonal redundancy; own prices are taken as they are."""
+    cost = draft.cost
+    if not args.target.cloud_run.zonal_redundancy or cost.basis != "on-demand":
+        return cost
+    plain, redundant = known.GPU_SECOND_USD[draft.architecture.accelerator]
+    ratio = 1 + 3600 * (redundant - plain) / cost.per_gpu_hour_usd
+    money = {name: value for name in Cost.model_fields if (value := _usd(cost, name)) is not None}
+    return cost.model_copy(update={name: value * ratio for name, value in money.items()})
+
+
+def _usd(cost: Cost, name: str) -> float | None:
+    value = getattr(cost, name)
+    return value if name.endswith("_usd") and isinstance(value, int | float) else None
+
+
+def _assumed(args: ServingStackArgs, section: CloudRunSection) -> tuple[Assumption, ...]:
+    given = args.target.cloud_run.model_fields_set
+    found = {
+        "zonal_redundancy": ("no", "the cheaper GPU, whose first quota is granted without asking"),
+        "deletion_protection": ("no", "the service holds no data"),
+        "uptime_check": (
+            "yes" if section.uptime_check else "no",
+            "Google's checkers reach public services alone, and keep an idle instance awake",
+        ),
+    }
+    return tuple(
+        Assumption(path=f"target.cloud_run.{name}", value=value, why=why)
+        for name, (value, why) in found.items()
+        if name not in given
+    )

@@ -1,0 +1,57 @@
+"""Where a user's `overrides` meet an option's bodies: deep-merged by role, lists replaced.
+
+Trap: an override of what the plan decides would make plan, dashboard and service say different things. Each
+option names such fields, with the input's own field for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, cast
+
+from servingstack.errors import Violation
+
+Managed = Mapping[str, Mapping[str, str]]
+"""Fields that the plan owns by role, each with what to use instead. Other roles take no override at all."""
+
+
+def merged(base: Any, change: Any) -> Any:
+    """`change` over `base`: objects are merged key by key, everything else is replaced."""
+    if not (isinstance(base, dict) and isinstance(change, Mapping)):
+        return change
+    mine, theirs = cast("dict[str, Any]", base), cast("Mapping[str, Any]", change)
+    return {**mine, **{key: merged(mine.get(key), value) for key, value in theirs.items()}}
+
+
+def violations(
+    roles: Collection[str], managed: Managed, overrides: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Violation]:
+    """Everything that is wrong with overrides of these roles."""
+    open_roles = [role for role in roles if role in managed]
+    for role, change in overrides.items():
+        if role not in open_roles:
+            close = get_close_matches(role, open_roles, n=1)
+            fix = f"Did you mean `{close[0]}`?" if close else "Use one of them, or remove it."
+            allowed = f"a role that takes one: {', '.join(open_roles)}"
+            yield Violation(f"overrides.{role}", None, allowed, fix)
+            continue
+        for path, value in _leaves(change):
+            owner = next((own for own in managed[role] if _touches(path, own)), None)
+            if owner is not None:
+                allowed = f"anything but what the plan owns ({owner})"
+                yield Violation(f"overrides.{role}.{path}", value, allowed, managed[role][owner])
+
+
+def _leaves(change: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in change.items():
+        path = f"{prefix}.{key}" if prefix else str(key)
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(cast("Mapping[str, Any]", value), path)
+        else:
+            yield path, value
+
+
+def _touches(path: str, owned: str) -> bool:
+    """Whether setting `path` changes something under `owned`, or replaces the whole around it."""
+    return path == owned or path.startswith(f"{owned}.") or owned.startswith(f"{path}.")
