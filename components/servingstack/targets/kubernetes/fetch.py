@@ -8,6 +8,7 @@ Trap: an adapter of a higher rank than was planned makes the engine end at its s
 trace of its own. So the rank is looked at here, where the message can say what to change.
 """
 
+import importlib
 import json
 import pathlib
 import sys
@@ -28,12 +29,11 @@ def wrong(adapter, folder):
 
 def main(settings_path):
     """Exit code: 0 when every adapter is there, 1 for one that cannot be served."""
-    from huggingface_hub import snapshot_download
-
+    fetch = importlib.import_module("huggingface_hub").snapshot_download  # only the engine's image has it
     found = []
     for adapter in json.loads(pathlib.Path(settings_path).read_text(encoding="utf-8")):
         folder = pathlib.Path(adapter["path"])
-        snapshot_download(
+        fetch(
             repo_id=adapter["repository"],
             revision=adapter["revision"],
             local_dir=folder,
