@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from servingstack.errors import Infeasible, InvalidInput
 from servingstack.planner import plan
 from servingstack.planner.adapters import BYTES, Room
+from servingstack.targets import REGISTRY
 
 from .build import LLAMA_8B, document, known
 
@@ -154,3 +155,12 @@ def test_bad_adapters_are_refused_with_path_and_what_to_do(name: str) -> None:
     found = _paths(doc)
     assert path in found, found
     assert said in found[path]
+
+
+@pytest.mark.parametrize("option", [name for name in REGISTRY if name != "kubernetes"])
+def test_what_takes_a_cluster_is_refused_elsewhere_naming_who_can(option: str) -> None:
+    doc = document(LLAMA_8B, model={"adapters": adapters(1)}, colocate="small", target={"option": option})
+    found = _paths(doc)
+    for path in ("model.adapters", "colocate"):
+        assert f"option {option}" in found[path]
+        assert "kubernetes" in found[path]

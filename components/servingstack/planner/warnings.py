@@ -255,13 +255,15 @@ def _parts(demand: Demand, chosen: Solution, expected: Expected) -> Iterator[Pla
     if cut is None or cut.isolated:
         return
     asked = [limit.path for limit in demand.limits if limit.path.startswith("slo.")]
+    loose = demand.batcher is not None
+    held = f" Nothing holds {demand.kind.kind} to its share: it takes what its models need." if loose else ""
     promised = f", {', '.join(asked)} among it," if asked else ""
     yield _warn(
         "shared-gpu-without-isolation",
         "hardware.nodes" if cut.group is None else "colocate",
         f"Up to {cut.turns} pods share the GPU: what is planned{promised} holds while each keeps to its "
         "share of memory and its turn, and an error that makes the GPU fail ends all of them. Slices (mig) "
-        "isolate.",
+        f"isolate.{held}",
     )
 
 
