@@ -13,10 +13,20 @@ from servingstack.cli import locking
 from servingstack.cli.graph import resources
 from servingstack.cli.source import Planned, Source, open_source, plan_all
 from servingstack.plan import ServingPlan
+from servingstack.targets import REGISTRY, capabilities
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+UNLOCKED = ("Pulumi.dev.yaml", "Pulumi.local.yaml")
+"""Environments whose plans nobody reviews before they are deployed."""
+WORKLOADS = {
+    "kubernetes": "kubernetes:apps/v1:Deployment",
+    "cloud-run": "gcp:cloudrunv2/service:Service",
+    "sagemaker": "aws:sagemaker/endpoint:Endpoint",
+    "container-apps": "azure-native:app:ContainerApp",
+}
+"""What runs the engine, by option."""
 
 
 def opened(path: Path) -> tuple[Source, dict[str, Planned]]:
@@ -39,24 +49,21 @@ def test_every_file_plans_and_previews(path: Path) -> None:
         assert memory.weights + memory.kv_cache + memory.overhead + memory.reserved <= memory.total
         assert plan.batching.max_num_seqs > 1
         types = {resource.type for resource in resources(item)}
-        assert "kubernetes:apps/v1:Deployment" in types, name
+        assert WORKLOADS[plan.architecture.option] in types, name
         for objective in plan.monitoring.objectives:
             assert objective.percent < 100
 
 
-def test_the_four_environments_are_there() -> None:
-    assert [path.name for path in ENVIRONMENTS] == [
-        "Pulumi.dev.yaml",
-        "Pulumi.local.yaml",
-        "Pulumi.prod.yaml",
-        "Pulumi.staging.yaml",
-    ]
+def test_the_four_environments_are_there_and_one_for_each_option_of_a_cloud() -> None:
+    own = {f"Pulumi.{name}.yaml" for name in REGISTRY if capabilities(name).cloud is not None}
+    four = {"Pulumi.dev.yaml", "Pulumi.local.yaml", "Pulumi.prod.yaml", "Pulumi.staging.yaml"}
+    assert {path.name for path in ENVIRONMENTS} == four | own
 
 
 @pytest.mark.parametrize("path", ENVIRONMENTS, ids=lambda path: path.name)
-def test_staging_and_prod_require_a_lock_and_every_lock_is_current(path: Path) -> None:
+def test_all_but_dev_and_local_require_a_lock_and_every_lock_is_current(path: Path) -> None:
     source, planned = opened(path)
-    assert source.document.require_lock is (path.name in ("Pulumi.prod.yaml", "Pulumi.staging.yaml"))
+    assert source.document.require_lock is (path.name not in UNLOCKED)
     if not source.document.require_lock:
         return
     locking.check_lock(source, planned)

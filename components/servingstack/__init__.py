@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from servingstack.targets.aws.sagemaker.existing import SageMakerExisting
     from servingstack.targets.aws.sagemaker.resources import SageMakerEndpoint
     from servingstack.targets.aws.sagemaker.settings import SageMakerArgs
+    from servingstack.targets.azure.container_apps.existing import ContainerAppsExisting
+    from servingstack.targets.azure.container_apps.resources import ContainerAppsServing
+    from servingstack.targets.azure.container_apps.settings import ContainerAppsArgs
     from servingstack.targets.gcp.cloud_run.existing import CloudRunExisting
     from servingstack.targets.gcp.cloud_run.resources import CloudRunService
     from servingstack.targets.gcp.cloud_run.settings import CloudRunArgs
@@ -47,12 +50,15 @@ if TYPE_CHECKING:
     from servingstack.targets.kubernetes.resources import KubernetesServing
 
 _MODULES = {
-    "AdapterArgs": "args",
+    "AdapterArgs": "adapter_args",
     "AlertArgs": "args",
     "AutoEngine": "args",
     "CloudRunArgs": "targets.gcp.cloud_run.settings",
     "CloudRunExisting": "targets.gcp.cloud_run.existing",
     "CloudRunService": "targets.gcp.cloud_run.resources",
+    "ContainerAppsArgs": "targets.azure.container_apps.settings",
+    "ContainerAppsExisting": "targets.azure.container_apps.existing",
+    "ContainerAppsServing": "targets.azure.container_apps.resources",
     "HardwareArgs": "args",
     "Infeasible": "errors",
     "InvalidInput": "errors",
@@ -104,6 +110,9 @@ __all__ = [
     "CloudRunArgs",
     "CloudRunExisting",
     "CloudRunService",
+    "ContainerAppsArgs",
+    "ContainerAppsExisting",
+    "ContainerAppsServing",
     "HardwareArgs",
     "Infeasible",
     "InvalidInput",

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     BaseModel,
@@ -27,12 +27,8 @@ from pydantic import (
     model_validator,
 )
 
+from servingstack.adapter_args import AdapterArgs
 from servingstack.engines.batcher import MeasuredBatch
-from servingstack.engines.lora import AdapterArgs
-from servingstack.engines.sglang import SglangSettings
-from servingstack.engines.torchserve import TorchServeSettings
-from servingstack.engines.triton_settings import TritonSettings
-from servingstack.engines.vllm import VllmSettings
 from servingstack.errors import InvalidInput, from_pydantic
 from servingstack.fields import (
     MODEL_ID,
@@ -45,12 +41,12 @@ from servingstack.fields import (
     Frozen,
     LabelKey,
     LabelName,
+    Later,
     Number,
     SubdomainName,
     Whole,
     YesNo,
 )
-from servingstack.measured import MeasuredFiles, MeasuredTable
 from servingstack.naming import KUBERNETES_ROLES, standard_labels
 from servingstack.node_args import (
     LEAST_CPU,
@@ -66,11 +62,19 @@ from servingstack.plain import problems
 from servingstack.targets.aws.sagemaker.settings import SageMakerArgs
 from servingstack.targets.azure.container_apps.settings import ContainerAppsArgs
 from servingstack.targets.gcp.cloud_run.settings import CloudRunArgs
+from servingstack.targets.modal.settings import ModalArgs
 from servingstack.units import Count, Duration, GpuId, Seconds, Size
 from servingstack.wording import known_fields
 
+if TYPE_CHECKING:
+    from servingstack.engines.sglang import SglangSettings
+    from servingstack.engines.torchserve import TorchServeSettings
+    from servingstack.engines.triton_settings import TritonSettings
+    from servingstack.engines.vllm import VllmSettings
+    from servingstack.measured import MeasuredTable
+
 Precision = Literal["auto", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "mxfp4"]
-Option = Literal["auto", "kubernetes", "cloud-run", "sagemaker", "container-apps"]
+Option = Literal["auto", "kubernetes", "cloud-run", "sagemaker", "container-apps", "modal"]
 """The options that this release can provision. Each has a folder under `targets/`."""
 
 # Bounds of the input: far beyond what is built today, and no sum overflows, no search runs away.
@@ -90,7 +94,7 @@ LONGEST_STREAM = timedelta(hours=24)
 """HAProxy's own timers end at 2^31 ms, 24.8 days; a leaving replica waits this long for its streams."""
 _OWN_LABELS = standard_labels("", "")
 
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
 
 class SecretKey(BaseModel):
@@ -357,14 +361,16 @@ class TargetArgs(BaseModel):
     hardware.instance_type, the clouds that have it."""
     region: str | None = None
     """Region of that cloud, which the catalog must know. Default: the cheapest in the catalog."""
-    kubernetes: KubernetesArgs = KubernetesArgs()
+    kubernetes: KubernetesArgs = KubernetesArgs.model_construct()
     """Settings of the `kubernetes` option."""
-    sagemaker: SageMakerArgs = SageMakerArgs()
+    sagemaker: SageMakerArgs = SageMakerArgs.model_construct()
     """Settings of the `sagemaker` option. Default: none set."""
-    cloud_run: CloudRunArgs = CloudRunArgs()
+    cloud_run: CloudRunArgs = CloudRunArgs.model_construct()
     """Settings of the `cloud-run` option. Default: none set."""
-    container_apps: ContainerAppsArgs = ContainerAppsArgs()
+    container_apps: ContainerAppsArgs = ContainerAppsArgs.model_construct()
     """Settings of the `container-apps` option. Default: none set."""
+    modal: ModalArgs = ModalArgs.model_construct()
+    """Settings of the `modal` option. Default: none set."""
 
 
 class AutoEngine(BaseModel):
@@ -374,10 +380,36 @@ class AutoEngine(BaseModel):
     kind: Literal["auto"] = "auto"
 
 
-EngineArgs = Annotated[
-    AutoEngine | VllmSettings | SglangSettings | TritonSettings | TorchServeSettings,
-    Field(discriminator="kind"),
-]
+def _engines() -> Any:
+    from servingstack.engines.sglang import SglangSettings
+    from servingstack.engines.torchserve import TorchServeSettings
+    from servingstack.engines.triton_settings import TritonSettings
+    from servingstack.engines.vllm import VllmSettings
+
+    kinds = AutoEngine | VllmSettings | SglangSettings | TritonSettings | TorchServeSettings
+    return Annotated[kinds, Field(discriminator="kind")]
+
+
+def _table() -> Any:
+    from servingstack.measured import MeasuredFiles, MeasuredTable
+
+    written = MeasuredTable | MeasuredFiles | str | list[str] | None
+    return Annotated[MeasuredTable | None, BeforeValidator(_is_a_table, json_schema_input_type=written)]
+
+
+def _is_a_table(value: Any) -> Any:
+    """A document's paths were read before; here, nothing touches a file."""
+    if isinstance(value, (str, list)) or (isinstance(value, Mapping) and "files" in value):
+        raise ValueError("a table | In Python, hand over `servingstack.measured_formats.read([path])`.")
+    return cast("Any", value)
+
+
+if TYPE_CHECKING:
+    EngineArgs = AutoEngine | VllmSettings | SglangSettings | TritonSettings | TorchServeSettings
+    Measured = MeasuredTable | None
+else:  # most of what this module would load, for fields that most inputs leave out
+    EngineArgs = Annotated[Any, Later(_engines)]
+    Measured = Annotated[Any, Later(_table)]
 
 
 class ScalingArgs(BaseModel):
@@ -451,20 +483,8 @@ class ObservabilityArgs(BaseModel):
     model_config = _CONFIG
     dashboards: YesNo = True
     """Whether a dashboard is provisioned. Default yes."""
-    alerts: Annotated[AlertArgs | None, _FALSE_IS_NONE] = AlertArgs()
+    alerts: Annotated[AlertArgs | None, _FALSE_IS_NONE] = AlertArgs.model_construct()
     """Alerts; `false` for none. Default: on; a `null` in a document counts as left out."""
-
-
-def _is_a_table(value: Any) -> Any:
-    """A document's paths were read before; here, nothing touches a file."""
-    if isinstance(value, (str, list)) or (isinstance(value, Mapping) and "files" in value):
-        raise ValueError("a table | In Python, hand over `servingstack.measured_formats.read([path])`.")
-    return cast("Any", value)
-
-
-_TABLE = BeforeValidator(
-    _is_a_table, json_schema_input_type=MeasuredTable | MeasuredFiles | str | list[str] | None
-)
 
 
 class ServingStackArgs(BaseModel):
@@ -477,15 +497,15 @@ class ServingStackArgs(BaseModel):
     """Which model."""
     target: TargetArgs
     """Where it runs."""
-    slo: SloArgs = SloArgs()
+    slo: SloArgs = SloArgs.model_construct()
     """What its users must see. Default: availability alone."""
-    traffic: TrafficArgs = TrafficArgs()
+    traffic: TrafficArgs = TrafficArgs.model_construct()
     """How much load. Default: one request per second of 1024 tokens in and 256 out."""
-    hardware: HardwareArgs = HardwareArgs()
+    hardware: HardwareArgs = HardwareArgs.model_construct()
     """What hardware may be used. Default: any."""
-    engine: EngineArgs = AutoEngine()
+    engine: EngineArgs = AutoEngine.model_construct()
     """The model server and its settings. Default: the planner chooses."""
-    measured: Annotated[MeasuredTable | None, _TABLE] = None
+    measured: Measured = None
     """A benchmark of this model on the planned hardware; it wins over the planner's own estimates. In a file:
     the path of what `servingstack bench`, vLLM, SGLang, AIPerf, GenAI-Perf or perf_analyzer wrote, a list of
     such paths, or `{files: ..., accelerator: ...}`. Default: `bench.<env>.<stack>.json` beside the lock file
@@ -494,7 +514,7 @@ class ServingStackArgs(BaseModel):
     """Group of stacks of this environment that are packed on the same GPUs, each with the share of memory
     that it needs; on nodes with one GPU that is shared by turns (`hardware.nodes[].sharing`). Their turns are
     not isolated: whoever names a group accepts that beside its latency objectives. Default: none."""
-    scaling: ScalingArgs = ScalingArgs()
+    scaling: ScalingArgs = ScalingArgs.model_construct()
     """How many replicas. Default: from traffic and SLO."""
     warm: Annotated[Whole, Field(ge=0, le=MAX_REPLICAS)] | Literal["auto"] = "auto"
     """Replicas kept ready beyond what the mean traffic needs. Default `auto`: from ramp and cold start."""
@@ -508,9 +528,9 @@ class ServingStackArgs(BaseModel):
     api_key_secret: SecretKey | None = None
     """Existing secret with the API key that callers must send. Default: none, the network policy alone guards
     it."""
-    rollout: RolloutArgs = RolloutArgs()
+    rollout: RolloutArgs = RolloutArgs.model_construct()
     """How a change reaches the replicas. Default: one by one."""
-    observability: ObservabilityArgs = ObservabilityArgs()
+    observability: ObservabilityArgs = ObservabilityArgs.model_construct()
     """Dashboards and alerts. Default: both on."""
     labels: Labels | None = None
     """Labels on every resource. Default: none but the product's own."""

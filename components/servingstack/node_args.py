@@ -21,7 +21,7 @@ LEAST_CPU = 0.001
 MAX_USD = 1e9
 MAX_BYTES = 10**18
 Labels = Annotated[Mapping[LabelKey, LabelValue], Frozen]
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
 
 class TolerationArgs(BaseModel):

@@ -17,11 +17,12 @@ from servingstack.targets.aws.sagemaker.section import SageMakerSection
 from servingstack.targets.azure.container_apps.section import ContainerAppsSection
 from servingstack.targets.capabilities import TimeoutKind
 from servingstack.targets.gcp.cloud_run.section import CloudRunSection
+from servingstack.targets.modal.section import ModalSection
 from servingstack.watched import Monitoring
 
 SCHEMA_VERSION = 1
 
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Estimate(BaseModel):
@@ -538,6 +539,7 @@ class ServingPlan(BaseModel):
     sagemaker: SageMakerSection | None = None
     cloud_run: CloudRunSection | None = None
     container_apps: ContainerAppsSection | None = None
+    modal: ModalSection | None = None
     """Decisions of one option alone; None for every other."""
 
     def summary(self) -> dict[str, Any]:

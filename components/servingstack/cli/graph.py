@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from servingstack.cli.source import Planned
 from servingstack.documents import ConfigValue, StackOutput
@@ -61,7 +61,7 @@ def record(program: Callable[[], Any]) -> tuple[Resource, ...]:
             return {}, None
 
         def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[Any, Any]]:
-            return "", args.inputs
+            return "", echoed(args.inputs)
 
     class Recorder(mocks.MockMonitor):
         def RegisterResource(self, request: Any) -> Any:  # noqa: N802 (Pulumi's name)
@@ -77,6 +77,16 @@ def record(program: Callable[[], Any]) -> tuple[Resource, ...]:
     mocks.set_mocks(nothing, "servingstack", "preview", preview=True, monitor=monitor, logger=quiet)
     pulumi.runtime.test(program)()
     return _in_order(tuple(_resources(seen)))
+
+
+def echoed(inputs: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Inputs as outputs. Azure's SDK is given a list of identities and answers an object by their ids."""
+    identity = inputs.get("identity")
+    ids = identity.get("userAssignedIdentities") if isinstance(identity, dict) else None
+    if not isinstance(ids, list):
+        return dict(inputs)
+    by_id = {str(each): dict[str, Any]() for each in cast("list[Any]", ids)}
+    return {**inputs, "identity": {**cast("dict[str, Any]", identity), "userAssignedIdentities": by_id}}
 
 
 def ensure_event_loop() -> None:

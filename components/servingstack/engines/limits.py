@@ -28,6 +28,18 @@ class Image:
 
 
 @dataclass(frozen=True)
+class Driver:
+    """What an image asks of a machine's NVIDIA driver."""
+
+    branch: int
+    """Oldest that runs it as it is."""
+    older: tuple[tuple[str, str], ...] = ()
+    """Variables that let it run on an older one of a data centre's GPU; none where nothing does."""
+    oldest: int = 0
+    """Oldest branch with those variables."""
+
+
+@dataclass(frozen=True)
 class PrecisionLimit:
     """What a precision of the weights needs from a GPU."""
 

@@ -27,6 +27,7 @@ from servingstack.engines import (
     vllm_signals,
 )
 from servingstack.engines.batcher import Batcher
+from servingstack.engines.limits import Driver
 from servingstack.engines.lora import LoraRules
 from servingstack.engines.sglang import SglangSettings
 from servingstack.engines.signal import EngineTables
@@ -78,6 +79,12 @@ class Engine:
     """Whether its share of a GPU's memory is a share of all of it, whatever is free when it starts."""
     unfit: Callable[[ServingStackArgs, Architecture], list[Violation]] = lambda _, __: []
     """What is wrong once the hardware is known."""
+    driver: Callable[[ServingStackArgs], Driver | None] = lambda _: None
+    """What the image asks of a driver; None where it was not looked up, as of an own image."""
+    reads: tuple[str, ...] = ("hf",)
+    """Sources of the model that it fetches by itself, by scheme; all others an option must bring."""
+    stop_s: int = 0
+    """What stopping takes beside the drain, where that is known; the plan leaves at least 15 s."""
 
 
 def tuning(args: ServingStackArgs) -> Tuning:
@@ -104,6 +111,7 @@ ENGINES: dict[str, Engine] = {
             tables=lambda _: vllm_signals,
             limits=vllm_limits.LIMITS,
             lora=lora.VLLM,
+            driver=lambda args: vllm_limits.DRIVER if vllm.settings_of(args).image is None else None,
         ),
         Engine(
             kind="sglang",
@@ -117,6 +125,8 @@ ENGINES: dict[str, Engine] = {
             # --mem-fraction-static is of what is free at start (model_executor/model_runner.py,
             # pre_model_load_memory), so the order of starts would decide who gets how much.
             shares_gpu=False,
+            driver=lambda args: sglang_limits.DRIVER if sglang.settings_of(args).image is None else None,
+            stop_s=sglang.STOP_S,
         ),
         Engine(
             kind="triton",
@@ -125,7 +135,9 @@ ENGINES: dict[str, Engine] = {
             violations=triton.violations,
             image=lambda args: triton.engine_image(triton.settings_of(args)),
             tables=triton.tables,
+            reads=("files", *triton.STORES),
             limits=triton_release,
+            driver=lambda args: triton_release.DRIVER if triton.settings_of(args).image is None else None,
             batcher=triton_batcher.batcher,
             warnings=triton_batcher.warnings,
         ),
@@ -136,6 +148,7 @@ ENGINES: dict[str, Engine] = {
             violations=torchserve.violations,
             image=_torchserve_image,
             tables=lambda _: torchserve_signals,
+            reads=(),
             limits=triton_release,
             batcher=torchserve_batcher.batcher,
             warnings=torchserve.warnings,

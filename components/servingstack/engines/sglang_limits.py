@@ -6,7 +6,7 @@ Trap: SGLang's code says compute capability 7.5 in places (awq, int8), but the k
 
 from __future__ import annotations
 
-from servingstack.engines.limits import Capability, Image, PrecisionLimit, TokenLimits
+from servingstack.engines.limits import Capability, Driver, Image, PrecisionLimit, TokenLimits
 
 VERSION = "0.5.20"
 """The pinned release: the newest for which flags, metrics and a public image digest all exist."""
@@ -20,6 +20,7 @@ UPSTREAM = Image(
     reference="docker.io/lmsysorg/sglang@sha256:06e4f2ed21afde4ff513cda65070124e727ba23ccaeff7712b8c40e1097d611f",
     version=VERSION,
 )
+DRIVER = Driver(branch=580)
 
 BUILD_CAPABILITIES: tuple[Capability, ...] = ((8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
 """Architectures in `sgl_kernel/sm90/common_ops.abi3.so` of sglang-kernel 0.4.7, which this release requires

@@ -167,8 +167,8 @@ def violations(args: ServingStackArgs) -> list[Violation]:
     if not isinstance(settings, TorchServeSettings):
         return []
     found: list[Violation] = []
-    if not args.model.source.startswith("pvc://"):
-        fix = f"Put {settings.archive} on a volume and name it: pvc://<claim>/<directory>."
+    if "://" not in args.model.source:
+        fix = f"Put {settings.archive} on a volume and name it, on Kubernetes pvc://<claim>/<directory>."
         found.append(Violation("model.source", args.model.source, "a volume with the store of archives", fix))
     if args.model.task not in TASKS:
         fix = "Say what the model does, or use engine.kind: vllm for one that generates."
@@ -279,7 +279,7 @@ def _seconds(given: timedelta | None, planned: int) -> int:
 
 
 def _store(source: str) -> str:
-    """Directory of the archives in the container, for `pvc://claim/path`."""
+    """Directory of the archives in the container, for a volume and a path on it (`pvc://claim/path`)."""
     path = source.partition("://")[2].partition("/")[2].strip("/")
     return f"{MODEL_PATH}/{path}" if path else MODEL_PATH
 

@@ -103,8 +103,15 @@ def configured(args: ServingStackArgs) -> bool:
 
 
 def scheme_of(source: str) -> str:
-    """`s3`, `gs`, `as`, `pvc`, `files` or `hf`."""
+    """`s3`, `gs`, `as`, `files`, `hf`, or that of a volume: `pvc`, `azurefile`."""
     return source.partition("://")[0]
+
+
+def below_volume(source: str) -> str | None:
+    """Directory on the volume that an option mounts, empty for the volume itself; None for a bucket, which
+    Triton reads by itself, and for files."""
+    scheme, there, rest = source.partition("://")
+    return rest.partition("/")[2].strip("/") if there and scheme not in STORES else None
 
 
 # ---- what is wrong ----------------------------------------------------------------------------------------
@@ -138,7 +145,7 @@ def _source(args: ServingStackArgs, settings: TritonSettings) -> Iterator[Violat
     source, scheme = args.model.source, scheme_of(args.model.source)
     last = source.rstrip("/").rpartition("/")[2]
     if scheme == "hf":
-        allowed = "a model repository: s3://, gs://, as://, pvc:// or `files`"
+        allowed = "a model repository: s3://, gs://, as://, a volume or `files`"
         fix = "Put the repository there; `files` takes it from engine.models[].files."
         yield Violation("model.source", source, allowed, fix)
     if "://" in source and last in [model.name for model in settings.models]:
@@ -267,7 +274,7 @@ def container(
     configs: dict[str, str] = {}
     if configured(args):
         configs = {f"{model.name}/config.pbtxt": _config(args, model, batching) for model in settings.models}
-    mounted = scheme_of(source) not in STORES
+    mounted, volume = scheme_of(source) not in STORES, below_volume(source)
     image, called = engine_image(settings), settings.called(args.model.id)
     return Container(
         image=image[0],
@@ -286,7 +293,7 @@ def container(
         protocol="triton",
         files=_files(settings, configs, source) if mounted and configs else {},
         repository_files={} if mounted else configs,
-        model_path=None if configs or scheme_of(source) != "pvc" else MODELS_PATH,
+        model_path=None if configs or volume is None else MODELS_PATH,
         volume_mounts=_mounts(settings, source) if configs else {},
         secret_files=_credentials(settings, source),
     )
@@ -314,9 +321,9 @@ def _files(settings: TritonSettings, configs: dict[str, str], source: str) -> di
 
 def _mounts(settings: TritonSettings, source: str) -> dict[str, str]:
     """Versions from a volume, so that each lies beside its rendered config.pbtxt."""
-    if scheme_of(source) != "pvc":
+    root = below_volume(source)
+    if root is None:
         return {}
-    root = source.removeprefix("pvc://").partition("/")[2].strip("/")
     below = f"{root}/" if root else ""
     return {
         f"{below}{model.name}/{model.version}": f"{MODELS_PATH}/{model.name}/{model.version}"
@@ -331,7 +338,7 @@ def _repository(args: ServingStackArgs) -> str:
     source = args.model.source
     if scheme_of(source) in STORES:
         return source
-    below = "" if configured(args) else source.removeprefix("pvc://").partition("/")[2].strip("/")
+    below = None if configured(args) else below_volume(source)
     return f"{MODELS_PATH}/{below}" if below else MODELS_PATH
 
 

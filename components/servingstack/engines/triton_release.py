@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from servingstack.engines.limits import Driver
+
 VERSION = "26.08"
 """NVIDIA's release; Triton itself is 2.72.0 (server r26.08, TRITON_VERSION at 6fa22ae0)."""
 
@@ -39,6 +41,9 @@ VLLM = Image(
     backends=("python", "vllm"),
 )
 IMAGES = (UPSTREAM, VLLM)
+DRIVER = Driver(branch=580)
+"""CUDA 13. The image's own entrypoint can bring newer libraries along, and a stack starts the server
+itself."""
 MIN_CAPABILITY = (7, 5)
 """Release notes 26.08, GPU requirements."""
 _TAGGED = re.compile(r":(\d\d\.\d\d)(?:-[a-z0-9-]+)?@sha256:")

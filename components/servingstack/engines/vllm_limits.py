@@ -6,7 +6,14 @@ cluster's API says which driver a node has.
 
 from __future__ import annotations
 
-from servingstack.engines.limits import BF16_CAPABILITY, Capability, Image, PrecisionLimit, TokenLimits
+from servingstack.engines.limits import (
+    BF16_CAPABILITY,
+    Capability,
+    Driver,
+    Image,
+    PrecisionLimit,
+    TokenLimits,
+)
 
 VERSION = "0.30.0"
 """The pinned release: the newest for which flags, metrics, a public image digest and published measurements
@@ -20,6 +27,10 @@ UPSTREAM = Image(
     reference="docker.io/vllm/vllm-openai@sha256:8a69ffad015f138d7170c4ddc429e230a3bc1c1719f67e14324749df200a4b90",
     version=VERSION,
 )
+
+# With the variable, the image's own libcuda is used (vllm/envs.py): its base, nvidia/cuda:13.0, brings
+# cuda-compat-13 along, which runs on branch 535 and newer (github.com/dstackai/dstack/pull/4007).
+DRIVER = Driver(branch=580, older=(("VLLM_ENABLE_CUDA_COMPATIBILITY", "1"),), oldest=535)
 
 BUILD_CAPABILITIES: tuple[Capability, ...] = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
 """Architectures in the wheel's `_C_stable_libtorch.abi3.so` (its fatbin headers list 75 80 86 89 90 100

@@ -28,6 +28,7 @@ from .assumptions import assumptions
 from .batches import BatchReplica
 from .candidate import AnyReplica
 from .demand import Demand
+from .driver import fitted
 from .hardware import Offer
 from .memory import GPU_MEMORY_UTILIZATION
 from .search import Outcome, Solution
@@ -50,6 +51,8 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution) -> ServingPlan:
     cheaper = outlook.at_fp8(demand, chosen)
     others = outlook.alternatives(outcome, demand.can.option)
     warnings = warnings_of(demand, chosen, expected, scaling)
+    container = demand.kind.container(args, architecture, batching, timeouts)
+    container, of_driver = fitted(demand, architecture.accelerator, container)
     draft = ServingPlan(
         library_version=__version__,
         args_key=args.key(),
@@ -62,14 +65,14 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution) -> ServingPlan:
         scaling=scaling,
         timeouts=timeouts,
         rollout=operations.rollout(demand, chosen, timeouts),
-        container=demand.kind.container(args, architecture, batching, timeouts),
+        container=container,
         front_door=operations.front_door(demand, chosen, scaling, timeouts),
         placement=_placement(demand, chosen) if demand.can.on_kubernetes else None,
         monitoring=watched,
         expected=expected,
         cost=cost,
         alternatives=others if cheaper is None else (cheaper, *others),
-        warnings=(*warnings, *edge_warnings(watched)),
+        warnings=(*warnings, *of_driver, *edge_warnings(watched)),
         assumed=(*demand.assumed, *assumptions(demand, chosen, scaling)),
         overrides={role: dict(fields) for role, fields in (args.overrides or {}).items()},
     )

@@ -17,7 +17,7 @@ from servingstack.catalog import GIB, Gpu
 from servingstack.engines.limits import dtype_refusal
 from servingstack.errors import Violation
 
-from . import dynamic, measurement
+from . import driver, dynamic, measurement
 from .batches import BatchReplica, BatchSpeed
 from .demand import Demand, Limit
 from .hardware import Offer
@@ -202,7 +202,11 @@ def isolation_loss(demand: Demand, offer: Offer) -> Loss | None:
 
 
 def _type_loss(demand: Demand, gpu: Gpu, precision: str) -> Loss | None:
-    """Types that the engine was told and that GPU cannot compute or keep."""
+    """What the machine's driver cannot run, and types that the engine was told and that GPU cannot compute or
+    keep."""
+    old = driver.refusal(demand, gpu.id)
+    if old is not None:
+        return Loss("precision", old, "hardware.accelerators")
     computed, kept, capability = demand.engine.dtype, demand.engine.kv_cache_dtype, gpu.compute_capability
     if computed is not None:
         refusal = dtype_refusal(computed, precision, demand.model.precision, capability)

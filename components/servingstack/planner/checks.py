@@ -88,22 +88,24 @@ def _foreign(args: ServingStackArgs, can: Capabilities) -> Iterator[Violation]:
 
 
 def _source_violations(demand: Demand) -> Iterator[Violation]:
-    """An engine that batches token by token reads the hub or a directory, and no bucket by itself."""
-    source, can = demand.args.model.source, demand.can
-    if demand.batcher is not None or source == "hf" or demand.weights_directory is not None:
-        return
+    """A source that neither the engine reads by itself nor the option brings into the container."""
+    source, can, reads = demand.args.model.source, demand.can, demand.kind.reads
     scheme = source.partition("://")[0]
+    if scheme in reads or demand.weights_directory is not None:
+        return
     able = [other.option for other in all_capabilities() if scheme in other.directories]
-    mine = [f"{each}://..." for each in can.directories]
-    allowed = f"{', '.join(['hf', *mine])} for {demand.kind.kind} on option {can.option}"
+    schemes = dict.fromkeys((*reads, *can.directories))
+    known = [each if each in ("hf", "files") else f"{each}://..." for each in schemes]
+    allowed = f"{', '.join(known)} for {demand.kind.kind} on option {can.option}"
     yield Violation("model.source", source, allowed, f"{_others(able)} Or bring the weights another way.")
 
 
 def check_engine(demand: Demand) -> None:
     """Relations between the engine's settings. Raises `InvalidInput`."""
     engine = demand.engine
-    found = [*demand.kind.violations(demand.args), *_source_violations(demand)]
-    found += _step_violations(demand, engine)
+    found = [*demand.kind.violations(demand.args), *_step_violations(demand, engine)]
+    if not any(each.path == "model.source" for each in found):  # the engine's own reason says more
+        found += _source_violations(demand)
     if demand.args.measured is not None:
         hardware = demand.args.hardware
         known = hardware.accelerators if hardware.nodes is None else {n.accelerator for n in hardware.nodes}

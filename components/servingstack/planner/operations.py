@@ -28,8 +28,10 @@ LONGEST_SCALE_IN_S = 3600
 STARTUP_FACTOR = 2.0
 """A start that takes twice as long as planned is still a start."""
 SHORTEST_STARTUP_S = 300
-GRACE_EXTRA_S = 30
-"""Beyond draining: leaving the Service, closing connections, ending the processes."""
+LEAVING_S = 15
+"""Before the drain: until no new request comes, since a replica must leave what routes to it first."""
+STOPPING_S = 15
+"""After the drain: closing connections, ending the processes."""
 MIN_QUEUE = 16
 LARGEST_QUEUE = 4096
 """Of whole requests that take milliseconds: a longer queue keeps no objective, and each place costs a door 64
@@ -148,7 +150,7 @@ def timeouts(demand: Demand, chosen: Solution) -> Timeouts:
         kind=demand.can.timeout_kind,
         startup_s=max(SHORTEST_STARTUP_S, math.ceil(STARTUP_FACTOR * (cold.weights_s + cold.engine_s))),
         drain_s=drain,
-        grace_s=drain + GRACE_EXTRA_S,
+        grace_s=LEAVING_S + drain + max(STOPPING_S, demand.kind.stop_s),
     )
 
 

@@ -43,6 +43,7 @@ REGISTRY: dict[str, Option] = {
     "container-apps": Option(
         "servingstack.targets.azure.container_apps", extra="azure", settings="container_apps"
     ),
+    "modal": Option("servingstack.targets.modal", extra="modal", settings="modal"),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pulumi
 import pytest
+from tests.engines import triton_documents
 from tests.recorder import Run, record
 from tests.targets.gcp.cloud_run.documents import DEFAULTS, EXISTING, MAX, document
 from tests.targets.gcp.google_api import MESSAGES, problems, translated
@@ -21,11 +22,25 @@ PUBLIC: dict[str, Any] = {
     "exposure": "public",
     "target": {"cloud_run": {"invokers": ["serviceAccount:a@b.iam.gserviceaccount.com"]}},
 }
+DIGITS = {"name": "X", "data_type": "TYPE_FP32", "dims": [4]}
+TRITON = {
+    **triton_documents.document(
+        triton_documents.model(input=[{"name": "X", "data_type": "TYPE_FP32", "dims": [4]}])
+    ),
+    "name": "ranker",
+    "target": {
+        "option": "cloud-run",
+        "cloud_run": {"image_repository": "us-central1-docker.pkg.dev/acme/hub"},
+    },
+    "hardware": {"accelerators": ["rtx-pro-6000"]},
+}
+TRITON["model"] = {**TRITON["model"], "source": "gs://models/repository"}
 CASES = {
     "defaults": (DEFAULTS, None),
     "max": (MAX, EXISTING),
     "to-zero": (document(scaling={"min_replicas": 0, "scale_to_zero_after": "10m"}), None),
     "hub": (document(model={"id": "Qwen/Qwen2.5-1.5B-Instruct", "source": "hf"}), {"project": "acme"}),
+    "reads-itself": (TRITON, None),
     "quiet": (document(observability={"alerts": False, "dashboards": False}), None),
 }
 
@@ -129,6 +144,14 @@ def test_weights_come_from_a_bucket_that_cannot_be_written(runs: dict[str, Run])
     (mount,) = template["containers"][0]["volumeMounts"]
     assert mount["name"] == volume["name"]
     assert f"{mount['mountPath']}/qwen" in template["containers"][0]["command"]
+
+
+def test_an_engine_that_reads_the_bucket_itself_may_and_nothing_is_mounted(runs: dict[str, Run]) -> None:
+    template = service_of(runs["reads-itself"])["template"]
+    assert "volumes" not in template
+    assert "volumeMounts" not in template["containers"][0]
+    (grant,) = runs["reads-itself"].of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
+    assert grant.inputs["bucket"] == "models"
 
 
 def test_a_secret_is_a_version_of_secret_manager_and_never_a_text(runs: dict[str, Run]) -> None:

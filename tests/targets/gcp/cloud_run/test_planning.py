@@ -243,6 +243,21 @@ def test_an_image_from_elsewhere_needs_a_mirror() -> None:
     assert found.image.endswith("a" * 64)
 
 
+def test_an_l4s_driver_gets_the_images_own_cuda_libraries_and_the_plan_says_so() -> None:
+    """The pinned image is CUDA 13, and Cloud Run's L4s have driver 535."""
+    found = plan(DEFAULTS)
+    assert "older-driver" in codes(found)
+    env = {each.name: each.value for each in found.container.env}
+    assert env["VLLM_ENABLE_CUDA_COMPATIBILITY"] == "1"
+    newer = plan(document(hardware={"accelerators": ["rtx-pro-6000"]}))
+    assert "older-driver" not in codes(newer)
+    assert "VLLM_ENABLE_CUDA_COMPATIBILITY" not in {each.name for each in newer.container.env}
+
+
+def test_a_volume_of_another_service_is_refused() -> None:
+    assert "model.source" in refused(document(model={"source": "pvc://models/qwen"}))
+
+
 def test_settings_of_cloud_run_are_refused_elsewhere() -> None:
     given = {**DEFAULTS, "model": {"id": "Qwen/Qwen2.5-7B-Instruct"}}
     given["target"] = {"option": "kubernetes", "cloud_run": {"session_affinity": True}}

@@ -261,11 +261,12 @@ def _share(container: Container, args: ServingStackArgs) -> Share | None:
         return None
     name, mount = rest.partition("/")[0], container.model_path or "/models"
     if settings.own_environment:
-        return Share(storage=name, mount_path=mount, protocol=None)
+        return Share(storage=name, mount_path=mount, protocol=settings.share_protocol, link=False)
     return Share(
         storage=name,
         mount_path=mount,
         protocol=settings.share_protocol,
+        link=True,
         account=settings.storage_account,
         share=name,
         key_secret=settings.share_key_secret if settings.share_protocol == "smb" else None,

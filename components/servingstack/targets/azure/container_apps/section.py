@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Probe(BaseModel):
@@ -41,8 +41,9 @@ class Share(BaseModel):
     storage: str
     """Name of the storage in the environment."""
     mount_path: str
-    protocol: Literal["nfs", "smb"] | None
-    """None for a storage that the environment has already."""
+    protocol: Literal["nfs", "smb"]
+    link: bool
+    """Whether the stack links the share to its environment; an existing one has it already."""
     account: str | None = None
     share: str | None = None
     key_secret: str | None = None

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from servingstack.fields import Whole, YesNo
 from servingstack.units import Size
 
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 # Azure's own rules of names: learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules
 # (resource groups, registries, vaults, storage accounts), and azure-mgmt-appcontainers for profiles.
@@ -65,8 +65,8 @@ class ContainerAppsArgs(BaseModel):
     """Storage account with the share of an `azurefile://` source, for the stack's own environment. Default:
     none; in an environment that exists the source names a storage that it has."""
     share_protocol: Literal["nfs", "smb"] = "nfs"
-    """How the share is read: `nfs` needs `subnet` and no key; `smb` needs `share_key_secret`. Default
-    `nfs`."""
+    """How the share is read: `nfs` needs `subnet` and no key, `smb` needs `share_key_secret`; in an
+    environment that exists, what its storage is. Default `nfs`."""
     share_key_secret: Annotated[str, StringConstraints(pattern=SECRET)] | None = None
     """Name of the key vault's secret with the storage account's key, for `smb`. Default: none."""
     ephemeral_storage: Size = Field(default=8 * 1024**3, ge=1024**3, le=1024**4)

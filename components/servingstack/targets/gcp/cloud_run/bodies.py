@@ -159,7 +159,7 @@ def container(plan: ServingPlan) -> Body:
     own, planned = section(plan), plan.container
     key = next((each for each in planned.env if each.secret_name == own.api_key_secret), None)
     api_key = None if key is None or key.secret_name is None else (key.secret_name, key.secret_key or "")
-    mounts = [{"name": WEIGHTS, "mount_path": own.mount_path}] if own.bucket is not None else []
+    mounts = [{"name": WEIGHTS, "mount_path": own.mount_path}] if own.mount_path is not None else []
     mounts += [{"name": name, "mount_path": path.rpartition("/")[0]} for name, path, _ in _files(own)]
     body: Body = {
         "name": "engine",
@@ -204,8 +204,9 @@ def environment(plan: ServingPlan) -> list[Body]:
 
 
 def _weights(own: CloudRunSection) -> list[Body]:
-    """The bucket, read-only. Folders that only exist in objects' names are seen with `implicit-dirs`."""
-    if own.bucket is None:
+    """The bucket, read-only, for an engine that does not read it itself. Folders that only exist in objects'
+    names are seen with `implicit-dirs`."""
+    if own.mount_path is None:
         return []
     gcs = {"bucket": own.bucket, "read_only": True, "mount_options": ["implicit-dirs"]}
     return [{"name": WEIGHTS, "gcs": gcs}]

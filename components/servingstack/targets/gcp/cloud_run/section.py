@@ -15,7 +15,7 @@ Ingress = Literal[
     "INGRESS_TRAFFIC_INTERNAL_ONLY", "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER", "INGRESS_TRAFFIC_ALL"
 ]
 Egress = Literal["ALL_TRAFFIC", "PRIVATE_RANGES_ONLY"]
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class SecretVersion(BaseModel):
@@ -70,8 +70,9 @@ class CloudRunSection(BaseModel):
     binary_authorization: bool
     deletion_protection: bool
     bucket: str | None
-    """Bucket with the weights, mounted read-only."""
+    """Bucket with the weights, which the identity may read."""
     mount_path: str | None
+    """Where it is mounted, read-only; None where the engine reads the bucket itself."""
     secrets: dict[str, SecretVersion] = {}
     """Versions by environment variable, and by path for secrets that are files."""
     api_key_secret: str | None = None

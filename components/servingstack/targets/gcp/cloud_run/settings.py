@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from servingstack.fields import YesNo
 
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 # IAM's forms of a member (cloud.google.com/iam/docs/principal-identifiers), as far as they can call a
 # service.
