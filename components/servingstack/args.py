@@ -48,11 +48,10 @@ from servingstack.fields import (
     YesNo,
 )
 from servingstack.naming import KUBERNETES_ROLES, standard_labels
-from servingstack.node_args import (
-    LEAST_CPU,
+from servingstack.hardware_args import (
     MAX_BYTES,
     MAX_REPLICAS,
-    MAX_USD,
+    HardwareArgs,
     Labels,
     NodeArgs,
     SharingArgs,
@@ -63,7 +62,7 @@ from servingstack.targets.aws.sagemaker.settings import SageMakerArgs
 from servingstack.targets.azure.container_apps.settings import ContainerAppsArgs
 from servingstack.targets.gcp.cloud_run.settings import CloudRunArgs
 from servingstack.targets.modal.settings import ModalArgs
-from servingstack.units import Count, Duration, GpuId, Seconds, Size
+from servingstack.units import Count, Duration, Seconds, Size
 from servingstack.wording import known_fields
 
 if TYPE_CHECKING:
@@ -82,9 +81,6 @@ MAX_RATE = 10_000.0
 """Requests per second of one stack; larger services are several stacks behind a load balancer."""
 MAX_TOKENS = 10_000_000
 """The longest context of any model of the catalog (Llama 4 Scout, 10M tokens)."""
-MAX_GPUS = 100_000
-MAX_RANKS = 1024
-"""GPUs of one replica."""
 MAX_PARAMETERS = 1e15
 LEAST_RATE = 1e-6
 """One request in eleven days: below, a price per token has no digits left."""
@@ -260,45 +256,6 @@ class TrafficArgs(BaseModel):
             )
         if self.deadline is not None and self.kind != "batch":
             raise ValueError("deadline only with kind: batch | Use slo.latency_p95 for online traffic.")
-        return self
-
-
-class HardwareArgs(BaseModel):
-    """What hardware may be used, and how much. All optional."""
-
-    model_config = _CONFIG
-    accelerators: tuple[GpuId, ...] | None = Field(default=None, min_length=1)
-    """GPUs that may be used. Default: every GPU the target has."""
-    instance_type: str | None = None
-    """One instance type only. Default: the cheapest that meets the demands."""
-    gpus_per_replica: Whole | None = Field(default=None, ge=1, le=MAX_RANKS)
-    """GPUs of one replica. Default: the cheapest split that fits and keeps the SLO."""
-    max_gpus: Whole | None = Field(default=None, ge=1, le=MAX_GPUS)
-    """Most GPUs at any moment, the surge of a rollout included. Default: no limit but the nodes."""
-    spot: Literal["never", "prefer", "only"] = "never"
-    """Whether interruptible capacity may be used. Default `never`."""
-    max_hourly_cost: Number | None = Field(default=None, gt=0, le=MAX_USD)
-    """Most that the stack may cost at its peak, USD per hour. Default: no limit."""
-    prices: Annotated[Mapping[str, Annotated[Number, Field(ge=0, le=MAX_USD)]], Frozen] | None = None
-    """Own or committed prices, USD per hour by instance type or GPU id. Default: the catalog's on-demand
-    price."""
-    nodes: tuple[NodeArgs, ...] | None = Field(default=None, min_length=1)
-    """The GPU nodes of a cluster that exists. Default: not known; any GPU of `accelerators` is taken to be
-    there."""
-    cpu_request: Number | None = Field(default=None, ge=LEAST_CPU, le=10_000)
-    """CPU cores requested by a replica. Default: from the number of GPUs."""
-    memory_request: Size | None = Field(default=None, gt=0, le=MAX_BYTES)
-    """Host memory requested by a replica, with a unit. Default: from its processes, their loading buffers and
-    shared memory, at most `memory_limit`."""
-    memory_limit: Size | None = Field(default=None, gt=0, le=MAX_BYTES)
-    """Host memory limit of a replica, with a unit. Default: the request."""
-
-    @model_validator(mode="after")
-    def _limit_holds_request(self) -> Self:
-        if self.memory_request and self.memory_limit and self.memory_limit < self.memory_request:
-            raise ValueError(
-                "memory_limit of at least memory_request | Raise the limit or lower the request."
-            )
         return self
 
 
