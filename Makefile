@@ -19,7 +19,7 @@ toolchain: python ## resolve the Pulumi engine and the Kubernetes control plane
 	@$(BIN)/python tools/toolchain.py --group all
 
 .PHONY: oracles
-oracles: python ## run sloth again and write down what the tests compare our rules with
+oracles: python ## ask sloth, the scanners and the engines' releases again what the tests believe
 	@$(BIN)/python tools/oracles.py
 
 .PHONY: up

@@ -13,7 +13,8 @@ from pydantic import BaseModel, BeforeValidator, Strict
 
 from servingstack.args import ServingStackArgs
 from servingstack.errors import InvalidInput, Violation
-from servingstack.fields import WORDS, resolved
+from servingstack.fields import WORDS
+from servingstack.later import resolved
 from servingstack.naming import KUBERNETES_ROLES
 
 MINIMAL: dict[str, Any] = {

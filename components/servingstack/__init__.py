@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from servingstack.engines.triton_settings import TritonSettings
     from servingstack.engines.vllm import VllmSettings
     from servingstack.errors import Infeasible, InvalidInput, Nearest, Violation
+    from servingstack.measured import MeasuredTable
     from servingstack.plan import ServingPlan
     from servingstack.targets.aws.sagemaker.existing import SageMakerExisting
     from servingstack.targets.aws.sagemaker.resources import SageMakerEndpoint
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from servingstack.targets.gcp.cloud_run.settings import CloudRunArgs
     from servingstack.targets.kubernetes.existing import KubernetesExisting
     from servingstack.targets.kubernetes.resources import KubernetesServing
+    from servingstack.targets.modal.existing import ModalExisting
+    from servingstack.targets.modal.resources import ModalApp
+    from servingstack.targets.modal.settings import ModalArgs
 
 _MODULES = {
     "AdapterArgs": "adapter_args",
@@ -65,6 +69,10 @@ _MODULES = {
     "KubernetesArgs": "args",
     "KubernetesExisting": "targets.kubernetes.existing",
     "KubernetesServing": "targets.kubernetes.resources",
+    "ModalApp": "targets.modal.resources",
+    "ModalArgs": "targets.modal.settings",
+    "ModalExisting": "targets.modal.existing",
+    "MeasuredTable": "measured",
     "ModelArgs": "args",
     "Nearest": "errors",
     "NodeArgs": "args",
@@ -119,6 +127,10 @@ __all__ = [
     "KubernetesArgs",
     "KubernetesExisting",
     "KubernetesServing",
+    "MeasuredTable",
+    "ModalApp",
+    "ModalArgs",
+    "ModalExisting",
     "ModelArgs",
     "Nearest",
     "NodeArgs",

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -41,13 +41,11 @@ from servingstack.fields import (
     Frozen,
     LabelKey,
     LabelName,
-    Later,
     Number,
     SubdomainName,
     Whole,
     YesNo,
 )
-from servingstack.naming import KUBERNETES_ROLES, standard_labels
 from servingstack.hardware_args import (
     MAX_BYTES,
     MAX_REPLICAS,
@@ -57,6 +55,8 @@ from servingstack.hardware_args import (
     SharingArgs,
     TolerationArgs,
 )
+from servingstack.later import AutoEngine, EngineArgs, Measured
+from servingstack.naming import KUBERNETES_ROLES, standard_labels
 from servingstack.plain import problems
 from servingstack.targets.aws.sagemaker.settings import SageMakerArgs
 from servingstack.targets.azure.container_apps.settings import ContainerAppsArgs
@@ -64,13 +64,6 @@ from servingstack.targets.gcp.cloud_run.settings import CloudRunArgs
 from servingstack.targets.modal.settings import ModalArgs
 from servingstack.units import Count, Duration, Seconds, Size
 from servingstack.wording import known_fields
-
-if TYPE_CHECKING:
-    from servingstack.engines.sglang import SglangSettings
-    from servingstack.engines.torchserve import TorchServeSettings
-    from servingstack.engines.triton_settings import TritonSettings
-    from servingstack.engines.vllm import VllmSettings
-    from servingstack.measured import MeasuredTable
 
 Precision = Literal["auto", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "mxfp4"]
 Option = Literal["auto", "kubernetes", "cloud-run", "sagemaker", "container-apps", "modal"]
@@ -328,45 +321,6 @@ class TargetArgs(BaseModel):
     """Settings of the `container-apps` option. Default: none set."""
     modal: ModalArgs = ModalArgs.model_construct()
     """Settings of the `modal` option. Default: none set."""
-
-
-class AutoEngine(BaseModel):
-    """Let the planner choose the engine."""
-
-    model_config = _CONFIG
-    kind: Literal["auto"] = "auto"
-
-
-def _engines() -> Any:
-    from servingstack.engines.sglang import SglangSettings
-    from servingstack.engines.torchserve import TorchServeSettings
-    from servingstack.engines.triton_settings import TritonSettings
-    from servingstack.engines.vllm import VllmSettings
-
-    kinds = AutoEngine | VllmSettings | SglangSettings | TritonSettings | TorchServeSettings
-    return Annotated[kinds, Field(discriminator="kind")]
-
-
-def _table() -> Any:
-    from servingstack.measured import MeasuredFiles, MeasuredTable
-
-    written = MeasuredTable | MeasuredFiles | str | list[str] | None
-    return Annotated[MeasuredTable | None, BeforeValidator(_is_a_table, json_schema_input_type=written)]
-
-
-def _is_a_table(value: Any) -> Any:
-    """A document's paths were read before; here, nothing touches a file."""
-    if isinstance(value, (str, list)) or (isinstance(value, Mapping) and "files" in value):
-        raise ValueError("a table | In Python, hand over `servingstack.measured_formats.read([path])`.")
-    return cast("Any", value)
-
-
-if TYPE_CHECKING:
-    EngineArgs = AutoEngine | VllmSettings | SglangSettings | TritonSettings | TorchServeSettings
-    Measured = MeasuredTable | None
-else:  # most of what this module would load, for fields that most inputs leave out
-    EngineArgs = Annotated[Any, Later(_engines)]
-    Measured = Annotated[Any, Later(_table)]
 
 
 class ScalingArgs(BaseModel):

@@ -8,21 +8,11 @@ Traps:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Annotated, Any, NoReturn
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    GetCoreSchemaHandler,
-    Strict,
-    StringConstraints,
-)
-from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, StringConstraints
 
 # Limits of names and labels: kubernetes.io/docs/concepts/overview/working-with-objects, "Names" and "Labels".
 _SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
@@ -153,19 +143,3 @@ def frozen(value: Any) -> Any:
 
 Frozen = AfterValidator(frozen)
 """Put on every mapping of the input."""
-
-
-@dataclass(frozen=True)
-class Later:
-    """In an annotation: the type that is meant, whose modules are loaded when the first value is checked."""
-
-    meant: Callable[[], Any]
-
-    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return handler.generate_schema(self.meant())
-
-
-def resolved(field: FieldInfo) -> FieldInfo:
-    """The field itself, or as it would be if what is loaded later were its annotation."""
-    later = next((item for item in field.metadata if isinstance(item, Later)), None)
-    return field if later is None else FieldInfo.from_annotation(later.meant())

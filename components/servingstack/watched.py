@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 OBJECTIVE_DAYS = 30
 """Rolling window of every objective; the input says so of its percentages."""
 
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Objective(BaseModel):

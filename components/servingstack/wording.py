@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 
-from servingstack.fields import WORDS, resolved
+from servingstack.fields import WORDS
+from servingstack.later import resolved
 from servingstack.redact import names_secret
 
 if TYPE_CHECKING:

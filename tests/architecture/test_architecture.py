@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 import servingstack
 from servingstack.targets import REGISTRY, capabilities
@@ -20,6 +21,7 @@ PACKAGE = ROOT / "components" / "servingstack"
 TARGETS = PACKAGE / "targets"
 SHELL = (
     "component.py",
+    "decision.py",
     "project.py",
     "cli/graph.py",
     "targets/existing.py",
@@ -113,6 +115,34 @@ def test_the_component_loads_no_cloud_no_catalog_and_no_command_line() -> None:
     assert _python(code) == "[]"
 
 
+def test_the_input_loads_no_engine_and_no_plan_and_builds_no_validator() -> None:
+    """Most programs use one engine, and one whose plan is locked plans nothing."""
+    later = ("engines.vllm", "engines.triton_settings", "measured", "plan", "planner", "catalog")
+    loaded = "sorted(name for name in sys.modules if name.removeprefix('servingstack.') in later)"
+    built = "[model.__name__ for model in BaseModel.__subclasses__() if model.__pydantic_complete__]"
+    code = (
+        "import sys; from pydantic import BaseModel; "
+        "from servingstack import ServingStack, ServingStackArgs; "
+        f"later = {later}; print({loaded}, {built})"
+    )
+    assert _python(code) == "[] []"
+
+
+@every_module
+def test_a_model_is_built_when_it_is_first_used_and_reads_no_source(path: Path) -> None:
+    """A hundred validators, and as many looks into the sources for docstrings, at every import else."""
+    if _name(path) == IN_THE_CONTAINER:
+        return
+    module = importlib.import_module(_dotted(path))
+    models = [
+        each for each in vars(module).values() if isinstance(each, type) and issubclass(each, BaseModel)
+    ]
+    for model in models:
+        if model.__module__ == module.__name__:
+            assert model.model_config.get("defer_build"), model
+            assert not model.model_config.get("use_attribute_docstrings"), model
+
+
 def _python(code: str) -> str:
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
@@ -169,6 +199,12 @@ def test_what_is_public_is_sorted_complete_and_there() -> None:
     assert dir(servingstack) == public
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = servingstack.nothing  # pyright: ignore
+
+
+def test_each_engines_settings_and_a_benchmarks_table_are_public() -> None:
+    """Their modules load when a program names them, so nothing else would find one that is missing."""
+    needed = {*(f"{engine.capitalize()}Settings" for engine in ("vllm", "sglang", "triton")), "MeasuredTable"}
+    assert needed | {"TorchServeSettings", "ServingStackArgs"} <= set(servingstack.__all__)
 
 
 def _order(name: str) -> tuple[int, str]:

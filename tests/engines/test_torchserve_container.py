@@ -19,7 +19,9 @@ from tests.engines.conftest import architecture, args, batching, timeouts
 from servingstack.args import ServingStackArgs
 from servingstack.engines import facts, torchserve, torchserve_config
 from servingstack.engines.torchserve import VERSION, TorchServeSettings
-from servingstack.plan import Container, MemoryBar
+from servingstack.errors import Infeasible
+from servingstack.plan import Container, ServingPlan
+from servingstack.planner import plan
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "torchserve-classifier"
 IMAGE = "pytorch/torchserve:0.12.0-gpu@sha256:" + "ab" * 32
@@ -112,38 +114,25 @@ class TestF026Workers:
         assert numbers(found)["minWorkers"] == numbers(found)["maxWorkers"] == 4
         assert properties(found)["default_workers_per_model"] == "4"
 
-    def _refused(self, workers: int, **changes: Any) -> list[str]:
-        bar = MemoryBar(total=16 * 10**9, weights=1, kv_cache=1, overhead=1, reserved=1)
-        decided = architecture(
-            **{"gpus_per_replica": 1, "memory_per_gpu": bar, "weight_bytes": 5 * 10**9, **changes}
-        )
-        found = torchserve.fit_violations(asked({"workers": workers}), decided)
-        return [f"{item.path}: {item.allowed}. {item.fix}" for item in found]
-
     def test_a_5_gb_model_runs_twice_on_a_t4_and_not_three_times(self) -> None:
-        assert self._refused(2) == []
-        assert self._refused(3) == [
-            "engine.workers: at most 2: 90% of 16.0 GB, each worker with 5.0 GB of weights and 1.5 GB of "
-            "CUDA context. Lower it to 2 or less."
-        ]
+        """Each worker is a process with the weights and a CUDA context of its own."""
+        document = {
+            "name": "classifier",
+            "target": {"option": "kubernetes"},
+            "model": {**MODEL, "parameters": "2.5B", "weight_bytes": "5GB"},
+            "traffic": {"input_tokens": 16, "requests_per_second": 1},
+            "hardware": {"accelerators": ["t4"]},
+        }
 
-    def test_a_model_that_fits_no_time_at_all_is_refused_with_another_way(self) -> None:
-        (found,) = self._refused(1, weight_bytes=20 * 10**9)
-        assert "none fits" in found
-        assert "more memory" in found
+        def planned(workers: int) -> ServingPlan:
+            engine = settings(workers=workers).model_dump(exclude_unset=True)
+            return plan({**document, "engine": engine})
 
-    def test_without_a_gpu_there_are_no_more_workers_than_cores(self) -> None:
-        assert self._refused(8, gpus_per_replica=0, cpu_request=8) == []
-        assert "at most 8: 8 cores" in self._refused(16, gpus_per_replica=0, cpu_request=8)[0]
-
-    @given(st.integers(1, 40), st.integers(1, 80), st.integers(1, 80))
-    def test_whatever_passes_stays_within_nine_tenths(self, workers: int, weights: int, total: int) -> None:
-        if not self._refused(
-            workers,
-            weight_bytes=weights * 10**9,
-            memory_per_gpu=MemoryBar(total=total * 10**9, weights=1, kv_cache=1, overhead=1, reserved=1),
-        ):
-            assert workers * (weights + 1.5) <= 0.9 * total * (1 + 1e-9)
+        assert planned(2).batching.kind == "dynamic"
+        with pytest.raises(Infeasible) as caught:
+            planned(3)
+        assert "3 copies of the weights take 14.0" in str(caught.value)
+        assert "CUDA contexts 4.2" in str(caught.value)
 
 
 def test_the_numbers_are_the_planners_unless_given() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import promql_parser
 import pytest
@@ -14,8 +15,9 @@ from servingstack.engines.torchserve_signals import (
     objective_counts,
     signals,
     stalled,
-    unavailable,
 )
+from servingstack.errors import InvalidInput
+from servingstack.planner import plan
 
 EXPORTED = facts.metrics("torchserve", VERSION)
 SELECTOR = 'namespace="serving",job="classifier-engine"'
@@ -68,8 +70,37 @@ def test_a_latency_objective_is_refused_for_want_of_a_histogram(kind: str) -> No
         objective_counts(kind, 0.1)
 
 
-def test_what_other_engines_show_is_there_or_named_as_missing() -> None:
-    missing = {item.signal: item.reason for item in unavailable()}
-    assert not set(missing) & set(signals())
+ASKED: dict[str, Any] = {
+    "name": "digits",
+    "model": {"id": "digits", "task": "classify", "parameters": "66M", "source": "pvc://models/archives"},
+    "hardware": {"accelerators": ["t4"]},
+    "target": {"option": "kubernetes"},
+    "traffic": {"input_tokens": 128},
+    "engine": {
+        "kind": "torchserve",
+        "image": "registry.example.com/serve:0.12.0-gpu@sha256:" + "a" * 64,
+        "archive": "digits.mar",
+        "warm_up": {"data": [0]},
+    },
+}
+
+
+def test_what_other_engines_show_is_there_or_named_as_missing_with_what_to_watch_instead() -> None:
+    watched = plan(ASKED).monitoring
+    missing = {item.signal: item.reason for item in watched.unavailable}
+    found = {signal.id for signal in watched.signals}
+    assert not set(missing) & found
     assert {"latency_p95", "ttft_p95", "tpot_p95", "output_tokens_per_second"} <= set(missing)
-    assert {"requests_per_second", "error_rate", "queue_depth", "running"} <= set(signals())
+    assert {"requests_per_second", "error_rate", "queue_depth", "latency_mean"} <= found
+    assert "no histogram" in missing["latency_p95"]
+    assert "latency_mean" in missing["latency_p95"]
+
+
+def test_a_plan_with_a_latency_objective_is_refused_and_one_without_watches_availability() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        plan({**ASKED, "slo": {"latency_p95": "200ms"}})
+    (found,) = caught.value.violations
+    assert found.path == "slo.latency_p95"
+    assert "latency_mean" in found.fix
+    (objective,) = plan(ASKED).monitoring.objectives
+    assert objective.id == "availability"

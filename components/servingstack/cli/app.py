@@ -28,6 +28,13 @@ Brief = Annotated[
     bool, typer.Option("--brief", help="Only the decision, and the resources without their inputs.")
 ]
 Diff = Annotated[str | None, typer.Option("--diff", metavar="REF", help="Compare with a git ref.")]
+Comment = Annotated[
+    bool, typer.Option("--comment", help="With --diff: Markdown for a comment on a pull request.")
+]
+Engine = Annotated[
+    Path | None,
+    typer.Option("--engine", metavar="FILE", help="With --comment: what `pulumi preview --json` wrote."),
+]
 File = Annotated[Path | None, typer.Option("--file", "-f", help="A file: one stack, or {defaults, stacks}.")]
 Stack = Annotated[str | None, typer.Option("--stack", help="Only this stack of the document.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, also for errors.")]
@@ -72,6 +79,8 @@ def preview(
     stack: Stack = None,
     diff: Diff = None,
     brief: Brief = False,
+    comment: Comment = False,
+    engine: Engine = None,
     as_json: Json = False,
 ) -> None:
     """Print the plan and every resource with its inputs, or with --diff only what changes since a git ref."""
@@ -86,6 +95,11 @@ def preview(
     if diff is not None:
         before, problems = plan_at(source, diff, stack)
         difference = compare(diff, before, planned, graphs, problems)
+    if comment or engine is not None:
+        from servingstack.cli.comment import printed
+
+        print(printed(source, difference, planned, engine), end="")
+        return
     if as_json:
         shown: dict[str, Any] = {
             name: {"plan": item.deployed.model_dump(mode="json")}

@@ -33,6 +33,11 @@ class Source:
     """Why the lock file cannot be used, for the command that writes it anew."""
 
     @property
+    def name(self) -> str:
+        """The environment's, or the file's."""
+        return self.path.stem.removeprefix("Pulumi.") if self.is_environment else self.path.name
+
+    @property
     def lock_path(self) -> Path:
         return lock.lock_path(self.path)
 
@@ -41,7 +46,7 @@ class Source:
         """What writes the lock file anew."""
         if not self.is_environment:
             return f"servingstack lock --file {self.path}"
-        return f"servingstack lock {self.path.stem.removeprefix('Pulumi.')}"
+        return f"servingstack lock {self.name}"
 
     @property
     def one_object(self) -> bool:

@@ -77,8 +77,6 @@ class Engine:
     """How it counts LoRA adapters; None for an engine that serves none."""
     shares_gpu: bool = True
     """Whether its share of a GPU's memory is a share of all of it, whatever is free when it starts."""
-    unfit: Callable[[ServingStackArgs, Architecture], list[Violation]] = lambda _, __: []
-    """What is wrong once the hardware is known."""
     driver: Callable[[ServingStackArgs], Driver | None] = lambda _: None
     """What the image asks of a driver; None where it was not looked up, as of an own image."""
     reads: tuple[str, ...] = ("hf",)
@@ -152,7 +150,6 @@ ENGINES: dict[str, Engine] = {
             limits=triton_release,
             batcher=torchserve_batcher.batcher,
             warnings=torchserve.warnings,
-            unfit=torchserve.fit_violations,
         ),
     )
 }

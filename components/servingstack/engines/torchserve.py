@@ -50,10 +50,6 @@ WARM_UP_REQUESTS = 3
 WARM_UP_TIMEOUT_S = 120.0
 """The first one waits in the queue until a worker has loaded the model; 120 s is TorchServe's own startup
 timeout."""
-CONTEXT_BYTES = 1_500_000_000
-"""What a process holds on a GPU beside its weights: CUDA context, cuDNN and cuBLAS workspaces."""
-MEMORY_SHARE = 0.9
-"""Of a GPU's memory; the rest is for activations."""
 TASKS = ("embed", "classify", "other")
 _IMAGE = re.compile(r"[a-z0-9][a-z0-9./:_-]*@sha256:[0-9a-f]{64}")
 _TAGGED = re.compile(r":v?(\d+\.\d+\.\d+)[^/@]*@sha256:")
@@ -168,7 +164,7 @@ def violations(args: ServingStackArgs) -> list[Violation]:
         return []
     found: list[Violation] = []
     if "://" not in args.model.source:
-        fix = f"Put {settings.archive} on a volume and name it, on Kubernetes pvc://<claim>/<directory>."
+        fix = f"Put {settings.archive} on a volume and name it, as pvc://<claim>/<directory>."
         found.append(Violation("model.source", args.model.source, "a volume with the store of archives", fix))
     if args.model.task not in TASKS:
         fix = "Say what the model does, or use engine.kind: vllm for one that generates."
@@ -180,30 +176,6 @@ def violations(args: ServingStackArgs) -> list[Violation]:
         allowed = f"below request_timeout, {limit.total_seconds():g}s"
         found.append(Violation("engine.max_batch_delay", f"{delay.total_seconds():g}s", allowed, fix))
     return found
-
-
-def fit_violations(args: ServingStackArgs, architecture: Architecture) -> list[Violation]:
-    """Workers that do not fit the GPU's memory, or the cores where there is no GPU."""
-    settings = args.engine
-    if not isinstance(settings, TorchServeSettings):
-        return []
-    if architecture.gpus_per_replica == 0:
-        most, of = math.floor(architecture.cpu_request), f"{architecture.cpu_request:g} cores"
-    else:
-        total, weights = architecture.memory_per_gpu.total, architecture.weight_bytes
-        most = math.floor(MEMORY_SHARE * total / (weights + CONTEXT_BYTES))
-        of = (
-            f"{MEMORY_SHARE:.0%} of {total / 1e9:.1f} GB, each worker with {weights / 1e9:.1f} GB of weights "
-            f"and {CONTEXT_BYTES / 1e9:.1f} GB of CUDA context"
-        )
-    if settings.workers <= most:
-        return []
-    if most == 0:
-        fix = "Use a GPU with more memory, or lower model.precision."
-        return [Violation("engine.workers", settings.workers, f"none fits {of}", fix)]
-    return [
-        Violation("engine.workers", settings.workers, f"at most {most}: {of}", f"Lower it to {most} or less.")
-    ]
 
 
 def served(

@@ -20,7 +20,6 @@ from functools import cache
 
 from servingstack.engines.signal import Counts, EngineSignal, rate
 from servingstack.engines.torchserve import VERSION
-from servingstack.watched import Unavailable
 
 REQUESTS = "ts_inference_requests_total"
 LATENCY = "ts_inference_latency_microseconds"
@@ -28,8 +27,6 @@ QUEUE = "ts_queue_latency_microseconds"
 ERRORS = "Requests5XX"
 QUEUE_WINDOW = "2m"
 """Of the queue depth: four scrapes of 30 s. A scaler cannot wait for the 5 minutes of a panel."""
-_NO_HISTOGRAM = "TorchServe exports sums of time and no histogram: there are means alone."
-_NO_TOKENS = "TorchServe counts requests, not tokens."
 
 
 @cache
@@ -69,14 +66,6 @@ def _mean(time: str, requests: str) -> str:
 
 def _error_counts() -> Counts:
     return Counts(rate(REQUESTS), f"{rate(ERRORS)} or vector(0)")
-
-
-def unavailable() -> tuple[Unavailable, ...]:
-    """Signals of other engines that this one cannot deliver."""
-    percentiles = ("p50", "p95", "p99")
-    latency = tuple(Unavailable(signal=f"latency_{p}", reason=_NO_HISTOGRAM) for p in percentiles)
-    tokens = (*(f"{kind}_{p}" for kind in ("ttft", "tpot") for p in percentiles), "output_tokens_per_second")
-    return (*latency, *(Unavailable(signal=name, reason=_NO_TOKENS) for name in tokens))
 
 
 def objective_counts(kind: str, threshold_s: float | None = None, version: str | None = VERSION) -> Counts:

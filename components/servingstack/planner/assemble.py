@@ -9,7 +9,6 @@ from servingstack import naming
 from servingstack._version import __version__
 from servingstack.args import KubernetesArgs
 from servingstack.engines import lora, token_container
-from servingstack.errors import InvalidInput
 from servingstack.plan import (
     Architecture,
     Batching,
@@ -41,8 +40,6 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution) -> ServingPlan:
     option = planning(demand.can.option)
     names = option.names(args)
     architecture = _architecture(demand, chosen)
-    if unfit := demand.kind.unfit(args, architecture):
-        raise InvalidInput(unfit)
     batching = _batching(demand, chosen)
     timeouts = operations.timeouts(demand, chosen)
     scaling = operations.scaling(demand, chosen, timeouts)

@@ -25,8 +25,7 @@ QUEUE_DEPTH = "queue_depth"
 ACTIVITY = "activity"
 """Above zero while there is any traffic. Only of stacks that scale to zero."""
 _GENERATION = ("ttft_", "tpot_", "output_tokens_per_second")
-
-
+_LATENCY = ("latency_p50", "latency_p95", "latency_p99")
 _FROM_ENGINE = (
     *(f"{kind}_{percentile}" for kind in ("latency", "ttft", "tpot") for percentile in ("p50", "p95", "p99")),
     "running",
@@ -108,8 +107,10 @@ def request_rate(scope: Scope) -> str:
 def _not_exported(stack: Stack) -> list[Unavailable]:
     """What this engine has no metric for, beside what its task has not."""
     engine = stack.architecture.engine
+    nothing = f"{engine} exports nothing that it could be computed from."
+    means = f"{engine} exports sums of time and no histogram: watch latency_mean."
     return [
-        Unavailable(signal=name, reason=f"{engine} exports nothing that it could be computed from.")
+        Unavailable(signal=name, reason=means if name in _LATENCY and stack.has("latency_mean") else nothing)
         for name in _FROM_ENGINE
         if not stack.has(name) and not name.startswith(_GENERATION)
     ]

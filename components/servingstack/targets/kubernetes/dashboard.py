@@ -280,12 +280,17 @@ def _capacity(view: _Plan) -> list[Panel]:
 
 def dashboard(plan: ServingPlan) -> dict[str, Any]:
     """Grafana's JSON. The same plan gives the same JSON, key for key."""
+    namespace = "" if plan.placement is None else plan.placement.namespace
+    return rendered(plan, f"Serving: {namespace}/{plan.name}", rows(plan))
+
+
+def rendered(plan: ServingPlan, title: str, panels_by_row: dict[str, list[Panel]]) -> dict[str, Any]:
+    """Rows of panels as Grafana's JSON."""
     from grafana_foundation_sdk.builders import dashboard as builders
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-    namespace = "" if plan.placement is None else plan.placement.namespace
     board = (
-        builders.Dashboard(f"Serving: {namespace}/{plan.name}")
+        builders.Dashboard(title)
         .uid(uid(plan))
         .description(plan.architecture.why)
         .tags(["servingstack", plan.architecture.engine])
@@ -298,8 +303,8 @@ def dashboard(plan: ServingPlan) -> dict[str, Any]:
     runbooks = {
         alert.name: alert.runbook_url for alert in plan.monitoring.alerts if alert.runbook_url is not None
     }
-    for number, (title, panels) in enumerate(rows(plan).items(), start=1):
-        board.with_row(builders.Row(title).id(number * 100))
+    for number, (row, panels) in enumerate(panels_by_row.items(), start=1):
+        board.with_row(builders.Row(row).id(number * 100))
         shown = [(place, panel) for place, panel in enumerate(panels, start=1) if panel.series]
         width = COLUMNS // min(max(len(shown), 1), 4)
         for place, panel in shown:

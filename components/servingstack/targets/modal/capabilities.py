@@ -36,13 +36,12 @@ CAPABILITIES = Capabilities(
         image_s=1.0,
         weights_bytes_per_s=300e6,
         source=(
-            "a container boots in about 1 s with its image read as it is needed "
-            "(modal.com/docs/guide/cold-start, read 2026-11), and waits for a GPU first, for which 4 s are "
-            "assumed; weights from a volume at 0.16 to 0.92 GB/s as measured by others (194.7 GB and an engine's "
-            "start in 1190 to 1530 s on two H200, 2026-09-11; a file of 3 GB at 0.92 GB/s, 2026-06), Modal says "
-            "1 to 2; published cold starts of a 1 GiB model with an engine: 84 to 95 s without memory snapshots, "
-            "14 to 18 s with"
-            " (modal.com/blog/truly-serverless-gpus)"
+            "a container boots in about 1 s with its image read as it is needed (modal.com/docs/guide/"
+            "cold-start, read 2026-11), and waits for a GPU first, for which 4 s are assumed; weights from a "
+            "volume at 0.16 to 0.92 GB/s as measured by others (194.7 GB and an engine's start in 1190 to "
+            "1530 s on two H200, 2026-09-11; a file of 3 GB at 0.92 GB/s, 2026-06), Modal says 1 to 2; "
+            "published cold starts of a 1 GiB model with an engine: 84 to 95 s without memory snapshots, 14 "
+            "to 18 s with (modal.com/blog/truly-serverless-gpus)"
         ),
     ),
     directories={"modal": Directory("/models", keeps_path=True)},

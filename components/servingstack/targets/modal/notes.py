@@ -56,8 +56,8 @@ def _cold(draft: ServingPlan, args: ServingStackArgs, section: ModalSection) -> 
         if share > allowed:
             raise Infeasible(
                 f"slo.{name} of {seconds * 1000:g} ms with scale to zero: a cold start takes "
-                f"{start_s:.0f} s, and {share:.1%} of the requests meet one at this traffic, above the {allowed:.0%} that may "
-                "be slow",
+                f"{start_s:.0f} s, and {share:.1%} of the requests meet one at this traffic, above "
+                f"the {allowed:.0%} that may be slow",
                 [
                     Nearest("scaling.min_replicas: 1", f"one container stays, for {month}"),
                     Nearest("traffic.kind: experiment", "callers that wait for a start"),
@@ -68,8 +68,8 @@ def _cold(draft: ServingPlan, args: ServingStackArgs, section: ModalSection) -> 
         path="scaling.scale_to_zero_after",
         message=(
             f"After {section.scaledown_window_s} s without a request the next one waits about {start_s:.0f} "
-            f"s for a container; {share:.2%} of the requests do so if they come evenly. min_replicas: 1 keeps "
-            f"one for {month}."
+            f"s for a container; {share:.2%} of the requests do so if they come evenly. min_replicas: 1 "
+            f"keeps one for {month}."
         ),
     )
 

@@ -85,4 +85,4 @@ def fingerprint(plan: ServingPlan) -> str:
 
 
 def _body() -> str:
-    return resources.files(__package__).joinpath("program.txt").read_text(encoding="utf-8")
+    return resources.files("servingstack.targets.modal").joinpath("program.txt").read_text(encoding="utf-8")

@@ -22,8 +22,8 @@ from servingstack.watched import Signal, Unavailable
 RANGE = "5m"
 QUEUE_DEPTH, IN_FLIGHT = "queue_depth", "in_flight"
 NO_ENGINE_METRICS = (
-    "Modal exports what it knows of containers and requests; the engine's own metrics stay in its containers, "
-    "which nothing scrapes from outside."
+    "Modal exports what it knows of containers and requests; the engine's own metrics stay in its "
+    "containers, which nothing scrapes from outside."
 )
 NO_PERCENTILES = (
     "Modal exports the time of a request (modal.input_events.elapsed_time_us) without saying how it is put "
