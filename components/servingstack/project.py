@@ -13,7 +13,7 @@ from typing import Any
 import pulumi
 
 from servingstack import documents, lock
-from servingstack.component import ServingStack, decide
+from servingstack.component import ServingStack
 from servingstack.documents import NAMESPACE, ConfigValue, Document, StackOutput
 from servingstack.errors import Infeasible, InvalidInput
 
@@ -50,7 +50,9 @@ def _fit_together(document: Document, locked: lock.LockFile | None) -> None:
     """Stacks that share a GPU fit it, as they will be deployed: before any of them is."""
     if all(entry.args.colocate is None for entry in document.stacks):
         return
-    from servingstack.planner import packing  # the catalog behind it is read only when somebody plans
+    # The catalog behind them is read only when somebody plans.
+    from servingstack.decision import decide
+    from servingstack.planner import packing
 
     try:
         entries = [

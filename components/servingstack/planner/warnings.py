@@ -233,10 +233,9 @@ def _waste(demand: Demand, chosen: Solution, expected: Expected) -> Iterator[Pla
     yield _warn(
         "gpu-mostly-idle",
         path if args.hardware.nodes is None else "hardware.nodes",
-        f"{found.gpus} x {found.offer.gpu.device} would be {expected.utilisation_at_peak:.0%} busy at the peak; "
-        f"{other.gpus} x {other.offer.gpu.device} meets every demand at ${better.fleet.hourly_usd:.2f}/h "
-        f"instead of "
-        f"${chosen.fleet.hourly_usd:.2f}/h.",
+        f"{found.gpus} x {found.offer.gpu.device} would be {expected.utilisation_at_peak:.0%} busy at the "
+        f"peak; {other.gpus} x {other.offer.gpu.device} meets every demand at "
+        f"${better.fleet.hourly_usd:.2f}/h instead of ${chosen.fleet.hourly_usd:.2f}/h.",
     )
 
 
