@@ -4,8 +4,8 @@
 
 Traps:
 - A time alone says more of the machine than of the library. So each figure is a ratio of two medians, and the
-  two commands of a pair take turns, which keeps the ratio true while the machine's speed drifts. Of a process
-  that waits for nothing its processor time is taken: who else uses the machine does not count then.
+  two commands of a pair take turns, which keeps the ratio true while the machine's speed drifts. Of what
+  waits for nothing the processor time is taken: who else uses the machine does not count then.
 - Where Python may write no bytecode, every source is compiled anew at every start, which no installed package
   is. So bytecode is kept, for both sides, in a folder of this run.
 """
@@ -42,9 +42,10 @@ when they are used."""
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
+    """Processor time of this process."""
+    started = time.process_time()
     work()
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def _processor_seconds(work: Callable[[], object]) -> float:

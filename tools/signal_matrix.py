@@ -9,10 +9,11 @@ A test compares the page with what this makes, so it cannot fall behind. The que
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from servingstack.plan import Monitoring
 from servingstack.planner import plan
 from servingstack.targets import REGISTRY
+from servingstack.watched import Monitoring
 
 PAGE = Path(__file__).parents[1] / "docs" / "signals.md"
 MATRIX = (
@@ -25,18 +26,24 @@ MATRIX = (
     "gpu_memory",
 )
 """What every option delivers, or says why not."""
-_TASKS = {
+_TASKS: dict[str, dict[str, Any]] = {
     "generate": {"model": {"id": "Qwen/Qwen2.5-7B-Instruct"}, "slo": {"ttft_p95": "1s", "tpot_p95": "100ms"}},
     "embed": {"model": {"id": "BAAI/bge-m3"}, "slo": {"latency_p99": "1s"}},
 }
 """What a text generator and an embedding model are watched by."""
 _NODE = {"accelerator": "l4", "gpus": 1, "count": 8, "cpu": 8, "memory": "32Gi", "hourly_price": 1.0}
+_OWN: dict[str, dict[str, Any]] = {
+    "kubernetes": {"hardware": {"nodes": [_NODE]}},
+    "cloud-run": {"model": {"source": "gs://models/weights"}},
+    "container-apps": {"target": {"container_apps": {"ephemeral_storage": "100Gi"}}},
+}
+"""What an option needs beside the task."""
 _HEAD = """\
 # What is watched
 
 Every signal of every option, as the query that is deployed, or the reason why there is none. `python
-tools/signal_matrix.py` writes this page. The queries are those of a stack `chat` in namespace `serving`; they
-are on its dashboard, and what an objective promises has two alerts (page, ticket) and recording rules.
+tools/signal_matrix.py` writes this page. The queries are those of a stack `chat`, on a cluster in namespace
+`serving`; they are on its dashboard, and what an objective promises has two alerts (page, ticket).
 """
 
 
@@ -47,7 +54,14 @@ def page() -> str:
 
 
 def _section(option: str, task: str) -> str:
-    document = {"name": "chat", "target": {"option": option}, "hardware": {"nodes": [_NODE]}, **_TASKS[task]}
+    own, asked = _OWN.get(option, {}), _TASKS[task]
+    document = {
+        "name": "chat",
+        **asked,
+        "model": asked["model"] | own.get("model", {}),
+        "target": {"option": option} | own.get("target", {}),
+        "hardware": own.get("hardware", {}),
+    }
     watched = plan(document).monitoring
     return "\n".join((f"## {option}, task {task}\n", *_table(watched), *_promised(watched)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.signal_matrix import MATRIX, PAGE, page
 
-from servingstack.targets import REGISTRY
+from servingstack.targets import REGISTRY, capabilities
 
 
 def test_the_page_is_current() -> None:
@@ -23,4 +23,5 @@ def test_every_option_has_each_signal_as_a_query_or_a_reason() -> None:
             )
             for name in MATRIX:
                 assert rows[name].startswith("`") or rows[name].startswith("none: "), (option, task, name)
-            assert rows["queue_depth"].startswith("`")
+            scaled = capabilities(option).queue_metric
+            assert rows[scaled].startswith("`"), (option, scaled)

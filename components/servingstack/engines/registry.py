@@ -34,7 +34,7 @@ from servingstack.engines.signal import EngineTables
 from servingstack.engines.torchserve import TorchServeSettings
 from servingstack.engines.vllm import VllmSettings
 from servingstack.errors import Violation
-from servingstack.plan import Architecture, Batching, Container, PlanWarning, Timeouts
+from servingstack.plan import Architecture, Batching, Container, Flag, PlanWarning, Timeouts
 
 if TYPE_CHECKING:
     from servingstack.args import ServingStackArgs
@@ -73,6 +73,8 @@ class Engine:
     batcher: Callable[[ServingStackArgs], Batcher] | None = None
     """None for an engine that batches token by token."""
     warnings: Callable[[ServingStackArgs], tuple[PlanWarning, ...]] = lambda _: ()
+    whole_files: tuple[Flag, ...] = ()
+    """What has weights read file by file, where small reads are slow; none where nothing does."""
     lora: LoraRules | None = None
     """How it counts LoRA adapters; None for an engine that serves none."""
     shares_gpu: bool = True
@@ -108,6 +110,7 @@ ENGINES: dict[str, Engine] = {
             image=lambda args: vllm.settings_of(args).released(),
             tables=lambda _: vllm_signals,
             limits=vllm_limits.LIMITS,
+            whole_files=vllm_limits.WHOLE_FILES,
             lora=lora.VLLM,
             driver=lambda args: vllm_limits.DRIVER if vllm.settings_of(args).image is None else None,
         ),
@@ -119,6 +122,7 @@ ENGINES: dict[str, Engine] = {
             image=lambda args: sglang.settings_of(args).released(),
             tables=lambda _: sglang_signals,
             limits=sglang_limits.LIMITS,
+            whole_files=sglang_limits.WHOLE_FILES,
             lora=lora.SGLANG,
             # --mem-fraction-static is of what is free at start (model_executor/model_runner.py,
             # pre_model_load_memory), so the order of starts would decide who gets how much.

@@ -7,6 +7,7 @@ Trap: SGLang's code says compute capability 7.5 in places (awq, int8), but the k
 from __future__ import annotations
 
 from servingstack.engines.limits import Capability, Driver, Image, PrecisionLimit, TokenLimits
+from servingstack.plan import Flag
 
 VERSION = "0.5.20"
 """The pinned release: the newest for which flags, metrics and a public image digest all exist."""
@@ -21,6 +22,8 @@ UPSTREAM = Image(
     version=VERSION,
 )
 DRIVER = Driver(branch=580)
+# As for vLLM, and without any file system that it knows (github.com/sgl-project/sglang/pull/37806).
+WHOLE_FILES = (Flag(name="weight-loader-disable-mmap"),)
 
 BUILD_CAPABILITIES: tuple[Capability, ...] = ((8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
 """Architectures in `sgl_kernel/sm90/common_ops.abi3.so` of sglang-kernel 0.4.7, which this release requires

@@ -14,6 +14,7 @@ from servingstack.engines.limits import (
     PrecisionLimit,
     TokenLimits,
 )
+from servingstack.plan import Flag
 
 VERSION = "0.30.0"
 """The pinned release: the newest for which flags, metrics, a public image digest and published measurements
@@ -31,6 +32,10 @@ UPSTREAM = Image(
 # With the variable, the image's own libcuda is used (vllm/envs.py): its base, nvidia/cuda:13.0, brings
 # cuda-compat-13 along, which runs on branch 535 and newer (github.com/dstackai/dstack/pull/4007).
 DRIVER = Driver(branch=580, older=(("VLLM_ENABLE_CUDA_COMPATIBILITY", "1"),), oldest=535)
+
+# The default maps files and reads them at random; it fetches them ahead on NFS and Lustre alone
+# (model_executor/model_loader/weight_utils.py; github.com/vllm-project/vllm/pull/39422, 47412 and 51339).
+WHOLE_FILES = (Flag(name="safetensors-load-strategy", value="eager"),)
 
 BUILD_CAPABILITIES: tuple[Capability, ...] = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
 """Architectures in the wheel's `_C_stable_libtorch.abi3.so` (its fatbin headers list 75 80 86 89 90 100

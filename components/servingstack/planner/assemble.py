@@ -30,6 +30,7 @@ from .demand import Demand
 from .driver import fitted
 from .hardware import Offer
 from .memory import GPU_MEMORY_UTILIZATION
+from .reading import read_whole
 from .search import Outcome, Solution
 from .warnings import warnings_of
 
@@ -50,6 +51,7 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution) -> ServingPlan:
     warnings = warnings_of(demand, chosen, expected, scaling)
     container = demand.kind.container(args, architecture, batching, timeouts)
     container, of_driver = fitted(demand, architecture.accelerator, container)
+    container, of_reading = read_whole(demand, container)
     draft = ServingPlan(
         library_version=__version__,
         args_key=args.key(),
@@ -69,7 +71,7 @@ def assemble(demand: Demand, outcome: Outcome, chosen: Solution) -> ServingPlan:
         expected=expected,
         cost=cost,
         alternatives=others if cheaper is None else (cheaper, *others),
-        warnings=(*warnings, *of_driver, *edge_warnings(watched)),
+        warnings=(*warnings, *of_driver, *of_reading, *edge_warnings(watched)),
         assumed=(*demand.assumed, *assumptions(demand, chosen, scaling)),
         overrides={role: dict(fields) for role, fields in (args.overrides or {}).items()},
     )

@@ -17,7 +17,7 @@ from servingstack.catalog import GIB, Gpu
 from servingstack.engines.limits import dtype_refusal
 from servingstack.errors import Violation
 
-from . import driver, dynamic, measurement
+from . import driver, dynamic, measurement, reading
 from .batches import BatchReplica, BatchSpeed
 from .demand import Demand, Limit
 from .hardware import Offer
@@ -124,8 +124,9 @@ def _split(demand: Demand, offer: Offer, split: tuple[int, int], served: Served)
         return lost
     weights = share.weights
     disk = 0 if weights_on_volume(demand) else demand.stored_bytes
+    whole = reading.whole_files(demand)
     kept = 0 if demand.room is None else demand.room.stored_bytes(demand.model)
-    ranks = Ranks(tp * pp, weights, demand.engine.load_format, disk, kept)
+    ranks = Ranks(tp * pp, weights, demand.engine.load_format, disk, whole_files=whole, adapters=kept)
     room = host(demand.args.hardware, ranks, files_in_memory=demand.can.files_in_memory)
     if isinstance(room, Violation):
         return Loss("host", str(room), room.path)

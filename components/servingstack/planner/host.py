@@ -25,6 +25,9 @@ SHM_RANK_BYTES = 1 * GIB
 """Message queue between the processes, and NCCL's own segments per rank."""
 LOADER_BYTES = 2 * GIB
 """A safetensors file is mapped, so only what is being copied must be resident."""
+WHOLE_FILE_BYTES = 5 * GIB
+"""A file of a checkpoint that is read whole: transformers' save_pretrained writes files of up to 5 GB
+(max_shard_size), and so are most on the hub."""
 STREAMER_LIMIT_BYTES = 40_000_000_000
 """RUNAI_STREAMER_MEMORY_LIMIT of the Run:ai streamer by default, per process."""
 CORES_BASE, CORES_PER_GPU = 2.0, 1.0
@@ -48,9 +51,9 @@ class Host:
     disk: int
 
 
-def needed_memory(ranks: int, weights: int, load_format: str | None) -> int:
+def needed_memory(ranks: int, weights: int, load_format: str | None, *, whole_files: bool = False) -> int:
     """Least container memory, shared memory included."""
-    loader = LOADER_BYTES
+    loader = min(WHOLE_FILE_BYTES, weights) if whole_files else LOADER_BYTES
     if load_format == "runai_streamer":
         loader = min(STREAMER_LIMIT_BYTES, weights // ranks)
     return BASE_BYTES + ranks * (RANK_BYTES + loader) + shared_memory(ranks)
@@ -70,6 +73,8 @@ class Ranks:
     load_format: str | None
     stored: int
     """What is downloaded to the node's disk; 0 where the weights lie on a volume."""
+    whole_files: bool = False
+    """Whether a file of weights is read whole before it is copied."""
     adapters: int = 0
     """All LoRA adapters: each process keeps them in memory, and the disk holds them."""
 
@@ -77,7 +82,8 @@ class Ranks:
 def host(hardware: HardwareArgs, ranks: Ranks, *, files_in_memory: bool = False) -> Host | Violation:
     """The host side of a replica; request and limit are the same unless given. A violation where what was
     given is too little. `files_in_memory`: what is written counts in the memory."""
-    needed = needed_memory(ranks.count, ranks.weights, ranks.load_format) + ranks.count * ranks.adapters
+    needed = needed_memory(ranks.count, ranks.weights, ranks.load_format, whole_files=ranks.whole_files)
+    needed += ranks.count * ranks.adapters
     what = f"{ranks.count} ranks, their loading buffers, and shared memory"
     stored = ranks.stored + ranks.adapters
     needs = _Needs(ranks.count, needed, shared_memory(ranks.count), stored, what, files_in_memory)

@@ -17,7 +17,7 @@ from .assemble import assemble
 from .checks import check_engine, option_violations
 from .demand import resolve
 from .hardware import CLOUDS
-from .refusal import refuse
+from .refusal import Unmet
 from .search import search
 
 Refusal = InvalidInput | Infeasible
@@ -73,20 +73,19 @@ def plan_for(args: ServingStackArgs, can: Capabilities) -> Planned:
     check_engine(demand)
     outcome = search(demand)
     if outcome.best is None:
-        raise refuse(args, outcome, can)
+        raise Unmet(args, outcome, can)
     return Planned(assemble(demand, outcome, outcome.best), outcome.best.order)
 
 
 def _refusal(refused: list[tuple[Capabilities, Refusal]]) -> Refusal:
     """What to raise where no option serves: an input that is wrong everywhere, else what binds at last."""
     _, last = refused[-1]
-    if len(refused) == 1:
-        return last
     unable = next((reason for _, reason in reversed(refused) if isinstance(reason, Infeasible)), None)
     if unable is None:
         return last
     others = [f"option {can.option}: {_first(reason)}" for can, reason in refused if reason is not unable]
-    return Infeasible(unable.binding, unable.nearest, (*unable.considered, *others))
+    whole = unable.told() if isinstance(unable, Unmet) else unable
+    return Infeasible(whole.binding, whole.nearest, (*whole.considered, *others))
 
 
 def _first(reason: Refusal) -> str:

@@ -28,18 +28,28 @@ MOST = 4
 """Suggestions; more would hide the near ones."""
 
 
-def refuse(args: ServingStackArgs, outcome: Outcome, can: Capabilities) -> Infeasible:
-    """The error to raise."""
-    nearest_miss, loss = outcome.binding()
-    found = list(_nearest(args, can, _floors(outcome)))
-    found.sort(
-        key=lambda item: (not item.change.startswith(loss.path), not item.change.startswith("engine."))
-    )
-    considered = dict.fromkeys(
-        f"{item.label}: {lost.reason}" for item, lost in outcome.nearest_first(loss.path)
-    )
-    binding = f"{loss.path}: {nearest_miss.label}: {loss.reason}"
-    return Infeasible(binding, found[:MOST], tuple(considered)[:12])
+class Unmet(Infeasible):
+    """What binds, without the nearest changes: they take a search for each, and where another option serves,
+    nobody asks for them."""
+
+    def __init__(self, args: ServingStackArgs, outcome: Outcome, can: Capabilities) -> None:
+        nearest_miss, loss = outcome.binding()
+        considered = dict.fromkeys(
+            f"{item.label}: {lost.reason}" for item, lost in outcome.nearest_first(loss.path)
+        )
+        binding = f"{loss.path}: {nearest_miss.label}: {loss.reason}"
+        super().__init__(binding, (), tuple(considered)[:12])
+        self._asked = args, outcome, can
+
+    def told(self) -> Infeasible:
+        """The error to raise: with the nearest changes."""
+        args, outcome, can = self._asked
+        _, loss = outcome.binding()
+        found = list(_nearest(args, can, _floors(outcome)))
+        found.sort(
+            key=lambda item: (not item.change.startswith(loss.path), not item.change.startswith("engine."))
+        )
+        return Infeasible(self.binding, found[:MOST], self.considered)
 
 
 def _solve(args: ServingStackArgs, can: Capabilities) -> Solution | None:

@@ -35,6 +35,8 @@ class Directory:
     keeps_path: bool = False
     """Whether the path after the first segment of the source stays below the root, as it does where a whole
     volume or bucket is mounted; else the root itself holds the weights."""
+    whole_files: bool = False
+    """Whether only whole files are read fast there, as from a bucket that is mounted by FUSE."""
 
 
 @dataclass(frozen=True, slots=True)

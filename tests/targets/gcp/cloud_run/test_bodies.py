@@ -100,7 +100,7 @@ def test_the_checker_sees_what_is_wrong(runs: dict[str, Run]) -> None:
         assert part in found, part
 
 
-def test_a_gpu_takes_cores_that_are_never_idle_and_the_second_generation(runs: dict[str, Run]) -> None:
+def test_a_gpu_takes_cores_that_are_never_idle_and_the_second_generation_f094(runs: dict[str, Run]) -> None:
     template = service_of(runs["defaults"])["template"]
     resources = template["containers"][0]["resources"]
     assert resources["cpuIdle"] is False
@@ -118,7 +118,9 @@ def test_concurrency_follows_the_batch_and_never_the_default(runs: dict[str, Run
         assert abs(share * most - planned.scaling.threshold) <= 0.06 * planned.scaling.threshold
 
 
-def test_an_instance_starts_within_the_probe_and_is_asked_on_the_launchers_port(runs: dict[str, Run]) -> None:
+def test_an_instance_starts_within_the_probe_and_is_asked_on_the_launchers_port_f090(
+    runs: dict[str, Run],
+) -> None:
     for name in ("defaults", "max"):
         planned, container = plan(CASES[name][0]), service_of(runs[name])["template"]["containers"][0]
         probe = container["startupProbe"]
@@ -130,7 +132,7 @@ def test_an_instance_starts_within_the_probe_and_is_asked_on_the_launchers_port(
         assert container["livenessProbe"]["httpGet"]["port"] == container["ports"][0]["containerPort"]
 
 
-def test_the_port_is_the_engines_own_and_no_reserved_variable_is_set(runs: dict[str, Run]) -> None:
+def test_the_port_is_the_engines_own_and_no_reserved_variable_is_set_f090(runs: dict[str, Run]) -> None:
     container = service_of(runs["defaults"])["template"]["containers"][0]
     assert f"--port={int(container['ports'][0]['containerPort'])}" in container["args"]
     assert not {"PORT", "K_SERVICE", "K_REVISION"} & {each["name"] for each in container["env"]}
@@ -257,13 +259,13 @@ def test_an_uptime_check_calls_the_services_own_address(runs: dict[str, Run]) ->
     assert not runs["defaults"].of_type("gcp:monitoring/uptimeCheckConfig:UptimeCheckConfig")
 
 
-def test_no_output_was_written_into_a_text(runs: dict[str, Run]) -> None:
+def test_no_output_was_written_into_a_text_f071(runs: dict[str, Run]) -> None:
     for run in runs.values():
         assert "Output[" not in run.text
         assert "Calling __str__" not in run.text
 
 
-def test_a_preview_registers_what_a_deployment_does() -> None:
+def test_a_preview_registers_what_a_deployment_does_f075() -> None:
     first, second = run_of(MAX, EXISTING, preview=True), run_of(MAX, EXISTING)
     assert sorted(each.urn for each in first.resources) == sorted(each.urn for each in second.resources)
 

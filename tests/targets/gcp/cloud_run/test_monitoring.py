@@ -55,7 +55,7 @@ def test_every_query_is_promql_over_this_service_alone(planned: ServingPlan) -> 
             assert each["monitored_resource"] == "cloud_run_revision"
 
 
-def test_every_series_is_one_that_cloud_run_has(planned: ServingPlan) -> None:
+def test_every_series_is_one_that_cloud_run_has_f107(planned: ServingPlan) -> None:
     names = {scope.promql_name(name) for name in KNOWN}
     for query in queries(planned):
         for each in selectors(query):
@@ -75,7 +75,7 @@ def test_aligners_and_reducers_are_those_of_the_api(planned: ServingPlan) -> Non
         assert {metric.statistic for metric in signal.metrics.values()} <= set(aligners)
 
 
-def test_a_percentile_is_never_a_mean(planned: ServingPlan) -> None:
+def test_a_percentile_is_never_a_mean_f107(planned: ServingPlan) -> None:
     shown = {signal.id: signal for signal in planned.monitoring.signals}
     for name, q in (("p50", "0.5"), ("p95", "0.95"), ("p99", "0.99")):
         assert f"histogram_quantile({q}," in shown[f"latency_{name}"].query

@@ -40,7 +40,9 @@ def refused(given: dict[str, Any]) -> dict[str, str]:
 def test_the_plan_is_the_golden_one(
     name: str, given: dict[str, Any], golden: Callable[[str, str], None]
 ) -> None:
-    shown = plan(given).model_dump(mode="json", exclude={"container", "library_version", "args_key"})
+    shown = plan(given).model_dump(
+        mode="json", exclude={"container", "library_version", "args_key"}, exclude_none=True
+    )
     golden(f"plans/gcp/cloud_run-{name}.json", json.dumps(shown, indent=1, sort_keys=True) + "\n")
 
 
@@ -84,7 +86,7 @@ def test_zonal_redundancy_costs_what_the_gpus_higher_rate_adds_and_has_its_own_q
         )
 
 
-def test_the_quotas_are_those_of_the_peak_with_a_whole_new_revision_beside_it() -> None:
+def test_the_quotas_are_those_of_the_peak_with_a_whole_new_revision_beside_it_f092() -> None:
     found = plan(MAX)
     most = found.scaling.max_replicas + found.scaling.surge_replicas
     assert found.scaling.surge_replicas >= found.scaling.min_replicas
@@ -108,10 +110,11 @@ def test_what_is_downloaded_needs_the_memory_of_a_larger_instance() -> None:
     for found in (bucket, hub):
         assert section(found).memory_needed_bytes <= section(found).memory_gib * GIB
     more = section(hub).memory_needed_bytes - section(bucket).memory_needed_bytes
-    assert more >= 15e9  # the weights of 7.6 billion parameters at 16 bits
+    # The weights of 7.6 billion parameters at 16 bits, less the one file that is read whole from a bucket.
+    assert more >= 15e9 - 5 * GIB
 
 
-def test_a_model_that_needs_two_gpus_is_refused_with_the_options_that_can() -> None:
+def test_a_model_that_needs_two_gpus_is_refused_f094() -> None:
     for field in (
         {"hardware": {"gpus_per_replica": 2}},
         {"engine": {"kind": "vllm", "tensor_parallel_size": 2}},
@@ -122,7 +125,7 @@ def test_a_model_that_needs_two_gpus_is_refused_with_the_options_that_can() -> N
         plan(document(model={"id": "meta-llama/Llama-3.1-70B-Instruct", "precision": "bf16"}))
 
 
-def test_a_region_without_the_gpu_is_refused_with_those_that_have_it() -> None:
+def test_a_region_without_the_gpu_is_refused_with_those_that_have_it_f124() -> None:
     given = document(target={"region": "us-east4"}, hardware={"accelerators": ["rtx-pro-6000"]})
     text = refused(given)["target.region"]
     assert "us-central1" in text
@@ -136,7 +139,7 @@ def test_a_gpu_that_cloud_run_has_not_is_refused_by_name() -> None:
     assert "l4" in text
 
 
-def test_a_start_beyond_the_probes_limit_is_refused_with_what_would_help() -> None:
+def test_a_start_beyond_the_probes_limit_is_refused_with_what_would_help_f090() -> None:
     """A bucket is read at 166 MB/s: 70 GB take seven minutes, so only a larger model fails."""
     from servingstack.targets.gcp.cloud_run.planning import _timeouts
 
@@ -262,6 +265,12 @@ def test_settings_of_cloud_run_are_refused_elsewhere() -> None:
     given = {**DEFAULTS, "model": {"id": "Qwen/Qwen2.5-7B-Instruct"}}
     given["target"] = {"option": "kubernetes", "cloud_run": {"session_affinity": True}}
     assert "target.cloud_run" in refused(given)
+
+
+def test_a_single_instance_with_a_promise_is_said_to_have_gaps_f094() -> None:
+    low = document(scaling={"min_replicas": 1, "max_replicas": 1}, traffic={"requests_per_second": 0.2})
+    assert "one-instance" in codes(plan(low))
+    assert "one-instance" not in codes(plan(document(scaling={"min_replicas": 2, "max_replicas": 3})))
 
 
 def test_every_violation_is_named_at_once() -> None:

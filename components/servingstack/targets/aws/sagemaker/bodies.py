@@ -20,8 +20,8 @@ from typing import Any
 from servingstack.plan import ServingPlan
 
 from .facts import CHANNELS_DIRECTORY
-from .names import with_hash
-from .parts import Body, Given, Hashed, Ref, as_text, section, tagged
+from .names import names_in, with_hash
+from .parts import Body, Given, Hashed, Ref, as_text, region, section, tagged
 from .rights import ASYNCHRONOUS, CAPTURED, SERVER
 
 MODEL = "aws:sagemaker/model:Model"
@@ -105,8 +105,9 @@ def endpoint(plan: ServingPlan) -> Body:
 
 
 def named(plan: ServingPlan) -> dict[str, str]:
-    """The plan's names, those of what cannot be changed with a hash of their content."""
-    names = dict(plan.names)
+    """The plan's names with those that need its region, and those of what cannot be changed with a hash of
+    their content."""
+    names = {**plan.names, **names_in(plan.name, region(plan))}
     bare = plan.model_copy(update={"names": {**names, "model": "", "config": ""}})
     names["model"] = with_hash(names["model"], _identity(model(bare)))
     content: dict[str, Any] = {**_identity(config(bare)), "model": names["model"]}

@@ -52,7 +52,9 @@ def container(plan: ServingPlan, args: ServingStackArgs) -> Container:
         update={
             "image": _image(plan, args),
             "command": (),
-            "flags": tuple(flag for flag in given.flags if flag.name not in row.own_flags),
+            "flags": tuple(
+                _here(flag, given.health_path) for flag in given.flags if flag.name not in row.own_flags
+            ),
             "env": env,
             "port": facts.PORT,
             "metrics_port": None,
@@ -62,6 +64,15 @@ def container(plan: ServingPlan, args: ServingStackArgs) -> Container:
             "files": {**given.files, path: _server_file()},
         }
     )
+
+
+def _here(flag: Flag, path: str) -> Flag:
+    """A flag that lists paths, with the one that this service asks for."""
+    value = flag.value
+    if not isinstance(value, str) or path not in value.split(","):
+        return flag
+    listed = [facts.PING if each == path else each for each in value.split(",")]
+    return flag.model_copy(update={"value": ",".join(listed)})
 
 
 def _server_file() -> str:

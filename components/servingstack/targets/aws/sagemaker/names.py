@@ -1,7 +1,9 @@
 """Physical names, planned, so that dashboards, alarms and rights are plain texts.
 
-Trap: what cannot be changed (a model, an endpoint configuration) is replaced before the old one goes, and two
-of one name cannot be. Its name therefore ends in a hash of what it holds, and room for that is kept here.
+Traps:
+- What cannot be changed (a model, an endpoint configuration) is replaced before the old one goes, and two of
+  one name cannot be. Its name therefore ends in a hash of what it holds, and room for that is kept here.
+- A role and a dashboard are the account's and not a region's.
 """
 
 from __future__ import annotations
@@ -29,14 +31,21 @@ def names_of(stack: str) -> dict[str, str]:
         "endpoint": stack,
         "model": physical_name(stack, "model", hashed),
         "config": physical_name(stack, "config", hashed),
-        "role": physical_name(stack, "sagemaker", ROLE_NAME_LENGTH),
         "bucket": physical_name(stack, "sagemaker", BUCKET_PREFIX_LENGTH - 1),
         "topic": physical_name(stack, "alarms", ALARM_NAME_LENGTH),
         "results": physical_name(stack, "results", ALARM_NAME_LENGTH),
-        "dashboard": physical_name(stack, "sagemaker", ALARM_NAME_LENGTH),
         "log_group": f"/aws/sagemaker/Endpoints/{stack}",
         "rollback_errors": physical_name(stack, "rollback-errors", ALARM_NAME_LENGTH),
         "rollback_latency": physical_name(stack, "rollback-latency", ALARM_NAME_LENGTH),
+    }
+
+
+def names_in(stack: str, region: str) -> dict[str, str]:
+    """Physical names of what an account has once, whatever its region: those of two regions must differ."""
+    part = f"sagemaker-{region}"
+    return {
+        "role": physical_name(stack, part, ROLE_NAME_LENGTH),
+        "dashboard": physical_name(stack, part, ALARM_NAME_LENGTH),
     }
 
 

@@ -138,7 +138,7 @@ def _environment(plan: ServingPlan) -> Body:
         # No counts: they are refused for consumption profiles.
         "workloadProfiles": [
             {"name": "Consumption", "workloadProfileType": "Consumption"},
-            {"name": own.workload_profile, "workloadProfileType": own.workload_profile_type},
+            *({"name": name, "workloadProfileType": kind} for name, kind in own.workload_profiles.items()),
         ],
         "appLogsConfiguration": {"destination": "azure-monitor"},
         "peerTrafficConfiguration": {"encryption": {"enabled": True}},

@@ -26,8 +26,8 @@ CAPABILITIES = Capabilities(
     cloud="azure",
     service="container-apps",
     replica_is_machine=True,
-    # A core half and a GiB are the front door's: of 8 and 24 cores, 56 and 220 GiB.
-    container_share=(0.9375, 0.98),
+    # Half a core and up to 2 GiB are the front door's: of 8 and 24 cores, 56 and 220 GiB.
+    container_share=(0.9375, 0.96),
     scales_on="per_second",
     timeout_kind="sidecar",
     surge="fleet",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from servingstack import catalog
 from servingstack.args import SecretKey, ServingStackArgs
 from servingstack.errors import Violation
 
@@ -47,7 +48,7 @@ def violations(args: ServingStackArgs) -> list[Violation]:
 def _environment(args: ServingStackArgs) -> Iterator[Violation]:
     settings = args.target.container_apps
     if settings.own_environment:
-        for name in ("subnet", "zone_redundant", "storage_account", "share_key_secret"):
+        for name in ("subnet", "zone_redundant", "storage_account", "share_key_secret", "more_gpus"):
             if name in settings.model_fields_set and getattr(settings, name):
                 fix = "Remove it: the environment has its own."
                 yield Violation(f"{_PATH}.{name}", "given", "left out with own_environment", fix)
@@ -65,6 +66,10 @@ def _environment(args: ServingStackArgs) -> Iterator[Violation]:
         yield Violation(
             f"{_PATH}.workload_profile", settings.workload_profile, "only with own_environment", fix
         )
+    for gpu in settings.more_gpus:
+        if not catalog.instance_types("azure", gpu, service="container-apps"):
+            have = {row.gpu_id for row in catalog.instance_types("azure", service="container-apps")}
+            yield Violation(f"{_PATH}.more_gpus", gpu, f"some of {', '.join(sorted(have))}", "Remove it.")
     if settings.zone_redundant and not settings.subnet:
         fix = "Set subnet, and hand its id on as existing.subnet_id."
         yield Violation(f"{_PATH}.zone_redundant", True, "false without subnet", fix)

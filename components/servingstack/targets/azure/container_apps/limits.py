@@ -44,7 +44,7 @@ LONGEST_GRACE_S = 600
 """Between the signal and the end (azurerm, termination_grace_period_seconds)."""
 
 DOOR_CORES, DOOR_GIB = 0.5, 1.0
-"""What the front door takes of a profile; the engine has the rest."""
+"""What the front door takes of a profile at least; the engine has the rest."""
 SCRATCH_BYTES = 1024**3
 """Of the replica's own disk beside weights: compiled kernels, logs, the layers that are written. An
 assumption."""

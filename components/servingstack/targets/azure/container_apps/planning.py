@@ -26,7 +26,6 @@ from .section import ContainerAppsSection, Probe, Probes, Share
 violations = checks.violations
 READY_PORT = 9091
 """Where the launcher says that a replica is warm; no engine's own port."""
-OWN_PROFILE = "gpu"
 PROBE_TIMEOUT_S = 5
 PLANNED_SCRATCH_BYTES = 10 * catalog.GIB
 """What the planner counts beside stored weights on a cluster's node (planner/host.py)."""
@@ -179,6 +178,7 @@ def _section(
     machine = catalog.instance_type("azure", profile)
     if machine is None:
         raise ValueError(f"no workload profile is called {profile}")
+    door_gib = max(known.DOOR_GIB, math.ceil(2 * door.memory_bytes / catalog.GIB) / 2)
     alerted = bool(draft.monitoring.alerts)
     share = _share(draft.container, args)
     return ContainerAppsSection(
@@ -186,8 +186,9 @@ def _section(
         create_environment=not settings.own_environment,
         create_workspace=not settings.own_workspace,
         create_action_group=alerted and not settings.own_action_group,
-        workload_profile=settings.workload_profile or OWN_PROFILE,
+        workload_profile=settings.workload_profile or _profile_name(machine.gpu_id),
         workload_profile_type=profile,
+        workload_profiles=_profiles(machine.gpu_id, args),
         subnet=settings.subnet,
         internal=args.exposure == "internal",
         external=args.exposure != "private",
@@ -198,9 +199,9 @@ def _section(
         key_vault=settings.key_vault,
         secrets=_secrets(draft.container, door),
         engine_cores=machine.vcpus - known.DOOR_CORES,
-        engine_gib=machine.memory_gib - known.DOOR_GIB,
+        engine_gib=machine.memory_gib - door_gib,
         door_cores=known.DOOR_CORES,
-        door_gib=known.DOOR_GIB,
+        door_gib=door_gib,
         concurrent_requests=int(scaling.threshold) if scaling.autoscaled else None,
         cool_down_s=scaling.scale_to_zero_after_s,
         ready_port=READY_PORT,
@@ -212,6 +213,23 @@ def _section(
         notify_emails=settings.notify_emails,
         quota=_quota(draft, profile),
     )
+
+
+def _profile_name(gpu: str) -> str:
+    """Of its GPU: a profile of the same name and another type would be a change of what the app runs on."""
+    return f"gpu-{gpu}"
+
+
+def _profiles(gpu: str, args: ServingStackArgs) -> dict[str, str]:
+    settings = args.target.container_apps
+    if settings.own_environment:
+        return {}
+    gpus = dict.fromkeys((gpu, *settings.more_gpus))
+    return {
+        _profile_name(each): row.name
+        for each in gpus
+        for row in catalog.instance_types("azure", each, service="container-apps")
+    }
 
 
 def _secrets(container: Container, door: FrontDoor) -> dict[str, str]:

@@ -62,6 +62,8 @@ class ContainerAppsSection(BaseModel):
     workload_profile: str
     """Name in the environment."""
     workload_profile_type: str
+    workload_profiles: dict[str, str] = Field(default_factory=dict[str, str])
+    """Of the stack's own environment: types by name, the app's among them."""
     subnet: bool
     internal: bool
     """Whether the environment has an address in your network alone."""

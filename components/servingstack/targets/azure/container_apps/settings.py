@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from servingstack.fields import Whole, YesNo
-from servingstack.units import Size
+from servingstack.units import GpuId, Size
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -40,7 +40,11 @@ class ContainerAppsArgs(BaseModel):
     the GPU's workload profile (`workload_profile`). Default no, the stack makes one."""
     workload_profile: Annotated[str, StringConstraints(pattern=PROFILE)] | None = None
     """Name of the GPU's consumption workload profile in an environment that exists. Default: in one of the
-    stack's own, `gpu`."""
+    stack's own, `gpu-` and the GPU's id."""
+    more_gpus: tuple[GpuId, ...] = ()
+    """Other GPUs whose profiles the stack's environment has ready, at no cost. A profile that an app runs on
+    cannot be taken away, so before a change to another GPU name the new one here, and after it the old one,
+    for one deployment each. Default: none."""
     subnet: YesNo = False
     """Whether the stack's environment is in a network of yours, its subnet in `existing.subnet_id`: delegated
     to `Microsoft.App/environments`, at least a /27. Default no, in the service's."""

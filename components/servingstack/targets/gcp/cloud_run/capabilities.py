@@ -42,7 +42,7 @@ CAPABILITIES = Capabilities(
             "github.com/marin-community/marin/pull/1208 (weights)"
         ),
     ),
-    directories={"gs": Directory("/models", keeps_path=True)},
+    directories={"gs": Directory("/models", keeps_path=True, whole_files=True)},
     files_in_memory=True,
     drivers=DRIVERS,
 )
