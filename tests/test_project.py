@@ -100,3 +100,33 @@ def test_a_broken_lock_file_stops_a_deployment(tmp_path: Path) -> None:
     (tmp_path / "plan.preview.lock.json").write_text("{")
     with pytest.raises(pulumi.RunError, match=r"plan\.preview\.lock\.json line 1"):
         deployed(tmp_path, stacks=[SMALL])
+
+
+SHARED = {
+    "accelerator": "l4", "gpus": 1, "count": 3, "cpu": 30, "memory": "110Gi", "hourly_price": 0.8,
+    "sharing": {"time_slices": 4, "renamed": True},
+}  # fmt: skip
+
+
+def _member(name: str, model: str) -> dict[str, Any]:
+    own = {"name": name, "model": {"id": model, "max_model_len": 2048}, "colocate": "small"}
+    traffic = {"requests_per_second": 0.2, "input_tokens": 256, "output_tokens": 64}
+    return SMALL | own | {"hardware": {"nodes": [SHARED]}, "traffic": traffic}
+
+
+def test_stacks_that_share_a_gpu_are_looked_at_together_before_any_is_registered(tmp_path: Path) -> None:
+    fitting = [_member("a", "Qwen/Qwen2.5-0.5B-Instruct"), _member("b", "Qwen/Qwen2.5-1.5B-Instruct")]
+    assert "a" in deployed(tmp_path, stacks=fitting)
+    large = [_member("a", "Qwen/Qwen2.5-7B-Instruct"), _member("b", "Qwen/Qwen2.5-3B-Instruct")]
+    with pytest.raises(pulumi.RunError, match=r"stacks\[1\]\.colocate.*GiB"):
+        deployed(tmp_path, stacks=large)
+
+
+def test_a_locked_member_counts_as_it_is_locked(tmp_path: Path) -> None:
+    """The lock of one holds more than a fresh plan of it would: both are deployed as they are locked."""
+    small, other = (_member(name, "Qwen/Qwen2.5-1.5B-Instruct") for name in ("a", "b"))
+    grown = plan(ServingStackArgs.parse(_member("a", "Qwen/Qwen2.5-7B-Instruct")))
+    held = grown.model_copy(update={"args_key": ServingStackArgs.parse(small).key()})
+    lock.write(tmp_path / "plan.preview.lock.json", lock.make({"a": held}))
+    with pytest.raises(pulumi.RunError, match="too much"):
+        deployed(tmp_path, stacks=[small, other])

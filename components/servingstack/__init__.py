@@ -13,6 +13,7 @@ from servingstack._version import __version__
 
 if TYPE_CHECKING:
     from servingstack.args import (
+        AdapterArgs,
         AlertArgs,
         AutoEngine,
         HardwareArgs,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         ScalingArgs,
         SecretKey,
         ServingStackArgs,
+        SharingArgs,
         SloArgs,
         TargetArgs,
         TrafficArgs,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from servingstack.targets.modal.settings import ModalArgs
 
 _MODULES = {
+    "AdapterArgs": "adapter_args",
     "AlertArgs": "args",
     "AutoEngine": "args",
     "CloudRunArgs": "targets.gcp.cloud_run.settings",
@@ -83,6 +86,7 @@ _MODULES = {
     "ServingPlan": "plan",
     "ServingStack": "component",
     "ServingStackArgs": "args",
+    "SharingArgs": "args",
     "SloArgs": "args",
     "TargetArgs": "args",
     "TrafficArgs": "args",
@@ -108,6 +112,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AdapterArgs",
     "AlertArgs",
     "AutoEngine",
     "CloudRunArgs",
@@ -140,6 +145,7 @@ __all__ = [
     "ServingStack",
     "ServingStackArgs",
     "SglangSettings",
+    "SharingArgs",
     "SloArgs",
     "TargetArgs",
     "TorchServeSettings",

@@ -27,6 +27,7 @@ from pydantic import (
     model_validator,
 )
 
+from servingstack.adapter_args import AdapterArgs
 from servingstack.engines.batcher import MeasuredBatch
 from servingstack.errors import InvalidInput, from_pydantic
 from servingstack.fields import (
@@ -40,11 +41,19 @@ from servingstack.fields import (
     Frozen,
     LabelKey,
     LabelName,
-    LabelValue,
     Number,
     SubdomainName,
     Whole,
     YesNo,
+)
+from servingstack.hardware_args import (
+    MAX_BYTES,
+    MAX_REPLICAS,
+    HardwareArgs,
+    Labels,
+    NodeArgs,
+    SharingArgs,
+    TolerationArgs,
 )
 from servingstack.later import AutoEngine, EngineArgs, Measured
 from servingstack.naming import KUBERNETES_ROLES, standard_labels
@@ -53,7 +62,7 @@ from servingstack.targets.aws.sagemaker.settings import SageMakerArgs
 from servingstack.targets.azure.container_apps.settings import ContainerAppsArgs
 from servingstack.targets.gcp.cloud_run.settings import CloudRunArgs
 from servingstack.targets.modal.settings import ModalArgs
-from servingstack.units import Count, Duration, GpuId, Seconds, Size
+from servingstack.units import Count, Duration, Seconds, Size
 from servingstack.wording import known_fields
 
 Precision = Literal["auto", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "mxfp4"]
@@ -65,23 +74,14 @@ MAX_RATE = 10_000.0
 """Requests per second of one stack; larger services are several stacks behind a load balancer."""
 MAX_TOKENS = 10_000_000
 """The longest context of any model of the catalog (Llama 4 Scout, 10M tokens)."""
-MAX_REPLICAS = 5000
-"""Kubernetes is made for at most 5,000 nodes (kubernetes.io/docs/setup/best-practices/cluster-large)."""
-MAX_GPUS = 100_000
-MAX_RANKS = 1024
-"""GPUs of one replica."""
-MAX_USD = 1e9
-MAX_PARAMETERS, MAX_BYTES = 1e15, 10**18
+MAX_PARAMETERS = 1e15
 LEAST_RATE = 1e-6
 """One request in eleven days: below, a price per token has no digits left."""
 LEAST_AVAILABILITY = 50.0
 """Percent. Below, the value is a fraction that was meant as a percentage."""
-LEAST_CPU = 0.001
-"""Kubernetes counts CPU in thousandths of a core."""
 LONGEST_STREAM = timedelta(hours=24)
 """HAProxy's own timers end at 2^31 ms, 24.8 days; a leaving replica waits this long for its streams."""
 _OWN_LABELS = standard_labels("", "")
-Labels = Annotated[Mapping[LabelKey, LabelValue], Frozen]
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
@@ -138,6 +138,23 @@ class ModelArgs(BaseModel):
     batch_times: tuple[MeasuredBatch, ...] = ()
     """Measured times of batches, for an engine that batches whole requests; they win over the planner's own
     model. Default: none."""
+    adapters: tuple[AdapterArgs, ...] = Field(default=(), max_length=256)
+    """LoRA adapters of a model that generates, served beside it under names of their own. Default: none."""
+
+    @model_validator(mode="after")
+    def _adapters_are_told_apart(self) -> Self:
+        names = [self.id, *(adapter.name for adapter in self.adapters)]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"adapters under names of their own; {twice} is taken, by another or the model | Rename it."
+            )
+        moved = next((each for each in self.adapters if each.revision and "://" in each.source), None)
+        if moved is not None:
+            raise ValueError(
+                f"no revision for adapter {moved.name}, which lies on a volume | Remove the revision."
+            )
+        return self
 
 
 class SloArgs(BaseModel):
@@ -232,85 +249,6 @@ class TrafficArgs(BaseModel):
             )
         if self.deadline is not None and self.kind != "batch":
             raise ValueError("deadline only with kind: batch | Use slo.latency_p95 for online traffic.")
-        return self
-
-
-class TolerationArgs(BaseModel):
-    """A taint of a node."""
-
-    model_config = _CONFIG
-    key: LabelKey
-    """Key of the taint, such as `sku`."""
-    value: LabelValue | None = None
-    """Value of the taint. Default: any."""
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    """Effect of the taint. Default: every effect."""
-
-
-class NodeArgs(BaseModel):
-    """One kind of GPU node of a cluster that exists."""
-
-    model_config = _CONFIG
-    accelerator: GpuId
-    """GPU of the node, any case, aliases allowed."""
-    gpus: Whole = Field(ge=1, le=16)
-    """GPUs per node."""
-    count: Whole = Field(ge=1, le=MAX_REPLICAS)
-    """Nodes of this kind, or the most that its autoscaler adds."""
-    cpu: Number = Field(ge=LEAST_CPU, le=10_000)
-    """CPU cores that pods can have on a node (allocatable)."""
-    memory: Size = Field(gt=0, le=MAX_BYTES)
-    """Memory that pods can have on a node (allocatable), with a unit."""
-    form: Literal["sxm", "pcie", "nvl"] | None = None
-    """Board of the GPU, which sets its bandwidth and link. Default: the catalog's most common."""
-    hourly_price: Number | None = Field(default=None, ge=0, le=MAX_USD)
-    """What a node costs, USD per hour. Default: a reference price per GPU, labelled so."""
-    selector: Labels | None = None
-    """Labels that select these nodes; needed where the cluster has another GPU too. Default: none, the GPU
-    request alone places the pod."""
-    tolerations: tuple[TolerationArgs, ...] = ()
-    """Taints of these nodes that the pods put up with. Default: none beside `nvidia.com/gpu`, which is always
-    tolerated."""
-    scale_from_zero: YesNo = False
-    """Whether a node must first be started by an autoscaler, which adds to a cold start. Default no."""
-
-
-class HardwareArgs(BaseModel):
-    """What hardware may be used, and how much. All optional."""
-
-    model_config = _CONFIG
-    accelerators: tuple[GpuId, ...] | None = Field(default=None, min_length=1)
-    """GPUs that may be used. Default: every GPU the target has."""
-    instance_type: str | None = None
-    """One instance type only. Default: the cheapest that meets the demands."""
-    gpus_per_replica: Whole | None = Field(default=None, ge=1, le=MAX_RANKS)
-    """GPUs of one replica. Default: the cheapest split that fits and keeps the SLO."""
-    max_gpus: Whole | None = Field(default=None, ge=1, le=MAX_GPUS)
-    """Most GPUs at any moment, the surge of a rollout included. Default: no limit but the nodes."""
-    spot: Literal["never", "prefer", "only"] = "never"
-    """Whether interruptible capacity may be used. Default `never`."""
-    max_hourly_cost: Number | None = Field(default=None, gt=0, le=MAX_USD)
-    """Most that the stack may cost at its peak, USD per hour. Default: no limit."""
-    prices: Annotated[Mapping[str, Annotated[Number, Field(ge=0, le=MAX_USD)]], Frozen] | None = None
-    """Own or committed prices, USD per hour by instance type or GPU id. Default: the catalog's on-demand
-    price."""
-    nodes: tuple[NodeArgs, ...] | None = Field(default=None, min_length=1)
-    """The GPU nodes of a cluster that exists. Default: not known; any GPU of `accelerators` is taken to be
-    there."""
-    cpu_request: Number | None = Field(default=None, ge=LEAST_CPU, le=10_000)
-    """CPU cores requested by a replica. Default: from the number of GPUs."""
-    memory_request: Size | None = Field(default=None, gt=0, le=MAX_BYTES)
-    """Host memory requested by a replica, with a unit. Default: from its processes, their loading buffers and
-    shared memory, at most `memory_limit`."""
-    memory_limit: Size | None = Field(default=None, gt=0, le=MAX_BYTES)
-    """Host memory limit of a replica, with a unit. Default: the request."""
-
-    @model_validator(mode="after")
-    def _limit_holds_request(self) -> Self:
-        if self.memory_request and self.memory_limit and self.memory_limit < self.memory_request:
-            raise ValueError(
-                "memory_limit of at least memory_request | Raise the limit or lower the request."
-            )
         return self
 
 
@@ -483,6 +421,10 @@ class ServingStackArgs(BaseModel):
     the path of what `servingstack bench`, vLLM, SGLang, AIPerf, GenAI-Perf or perf_analyzer wrote, a list of
     such paths, or `{files: ..., accelerator: ...}`. Default: `bench.<env>.<stack>.json` beside the lock file
     if it is there, else none."""
+    colocate: str | None = Field(default=None, pattern=STACK_NAME)
+    """Group of stacks of this environment that are packed on the same GPUs, each with the share of memory
+    that it needs; on nodes with one GPU that is shared by turns (`hardware.nodes[].sharing`). Their turns are
+    not isolated: whoever names a group accepts that beside its latency objectives. Default: none."""
     scaling: ScalingArgs = ScalingArgs.model_construct()
     """How many replicas. Default: from traffic and SLO."""
     warm: Annotated[Whole, Field(ge=0, le=MAX_REPLICAS)] | Literal["auto"] = "auto"
@@ -586,6 +528,7 @@ def latency_objectives(slo: SloArgs) -> list[str]:
 
 
 __all__ = [
+    "AdapterArgs",
     "AlertArgs",
     "AutoEngine",
     "HardwareArgs",
@@ -599,6 +542,7 @@ __all__ = [
     "ScalingArgs",
     "SecretKey",
     "ServingStackArgs",
+    "SharingArgs",
     "SloArgs",
     "TargetArgs",
     "TolerationArgs",

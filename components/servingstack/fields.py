@@ -32,6 +32,10 @@ MODEL_SOURCE = (
     r"^(hf|files|pvc://[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?"
     r"|(s3|gs|as|azurefile|modal)://[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?)$"
 )
+ADAPTER_SOURCE = (
+    r"^([A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*"
+    r"|pvc://[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*)+/?)$"
+)
 REVISION = r"^[0-9A-Za-z][0-9A-Za-z._/-]*$"
 
 WORDS = {
@@ -48,6 +52,7 @@ WORDS = {
         "hf, files, or an address pvc://<claim>/<path>, s3://..., gs://..., as://..., azurefile://..., "
         "modal://<volume>/<path>"
     ),
+    ADAPTER_SOURCE: "a repository on the hub, `owner/name`, or pvc://<claim>/<path>",
     REVISION: "a commit, branch or tag: letters, digits, `-`, `_`, `.` and `/`, a letter or digit first",
     # Of single options and engines, which own the patterns.
     r"^[-\w().]{0,89}[-\w()]$": "a resource group: at most 90 letters, digits, `-_().`, no dot last",

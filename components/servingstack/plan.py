@@ -49,7 +49,9 @@ class Flag(BaseModel):
     name: str
     """The engine's own name, with hyphens and no leading ones: `max-model-len`."""
     value: str | None = None
-    """None for a switch."""
+    """None for a switch, or where `values` has several."""
+    values: tuple[str, ...] = ()
+    """Of a flag that takes several, each an argument of its own after the flag."""
 
 
 class EnvVar(BaseModel):
@@ -79,6 +81,17 @@ class SecretFile(BaseModel):
     path: str
     secret_name: str
     secret_key: str
+
+
+class Download(BaseModel):
+    """A repository of the hub that must be in the container before the engine starts."""
+
+    model_config = _CONFIG
+    repository: str
+    revision: str | None
+    """None for its main branch."""
+    path: str
+    """Directory that will hold it, below the cache."""
 
 
 class Container(BaseModel):
@@ -120,6 +133,8 @@ class Container(BaseModel):
     """Path in the container by path within the weights' volume, instead of the whole at `model_path`."""
     secret_files: tuple[SecretFile, ...] = ()
     """Credentials that a client library reads from a file."""
+    downloads: tuple[Download, ...] = ()
+    """What is fetched first, by whoever starts the container: the engine cannot name a revision for it."""
 
 
 # ---- decisions ----
@@ -137,6 +152,36 @@ class MemoryBar(BaseModel):
     """Activations, CUDA graphs, communication buffers, CUDA context."""
     reserved: int
     """Left outside gpu_memory_utilization."""
+    adapters: int = 0
+    """Room for LoRA adapters."""
+
+
+class GpuPart(BaseModel):
+    """What a replica takes instead of whole GPUs."""
+
+    model_config = _CONFIG
+    kind: Literal["mig", "turn"]
+    """A slice that it has alone, or a turn on a GPU that others share without isolation."""
+    name: str
+    """`1g.10gb`; of a turn its share of the memory, `35%`."""
+    price_share: float
+    """Of a whole GPU's price."""
+    memory_share: float
+    """Of a whole GPU's memory, which a turn keeps to; 1 for a slice, which is a device of its own."""
+    turns: int
+    """Pods that may be on the GPU at once; 1 for a slice."""
+    group: str | None = None
+    """Stacks that share the GPU; None for a slice, or a turn among anybody's."""
+
+
+class Adapter(BaseModel):
+    """A LoRA adapter that clients can name as the model."""
+
+    model_config = _CONFIG
+    name: str
+    path: str
+    """Directory in the container."""
+    rank: int
 
 
 class Architecture(BaseModel):
@@ -183,6 +228,13 @@ class Architecture(BaseModel):
     """Scratch and weights on the node's disk, per replica."""
     why: str
     """The decision in a sentence."""
+    gpu_part: GpuPart | None = None
+    """None for whole GPUs."""
+    adapters: tuple[Adapter, ...] = ()
+    max_loras: int = 0
+    """Adapters that can be in one batch."""
+    max_lora_rank: int = 0
+    """Rank that room is set aside for."""
     image_family: str = "upstream"
     """Whose build of the engine's image: the engine's own, or the vendor's."""
     weights_directory: str | None = None
@@ -385,6 +437,8 @@ class Alternative(BaseModel):
     replicas: int | None
     hourly_usd: float | None
     lost_because: str
+    gpu_part: str | None = None
+    """Profile or share where it is no whole GPU."""
 
 
 class PlanWarning(BaseModel):
@@ -430,6 +484,10 @@ class Placement(BaseModel):
     """Taints of the nodes beside the GPU resource's own key, which is always tolerated."""
     topology_key: str
     gpu_resource: str = "nvidia.com/gpu"
+    gpu_group: str | None = None
+    """Label of pods that may share a GPU with each other and with no others; None where none is shared."""
+    adapter_claims: dict[str, str] = Field(default_factory=dict[str, str])
+    """Directory in the container by existing claim that holds adapters."""
     prepull_images: bool
     weights_storage_class: str | None
     weights_access_mode: str

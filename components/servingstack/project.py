@@ -15,7 +15,7 @@ import pulumi
 from servingstack import documents, lock
 from servingstack.component import ServingStack
 from servingstack.documents import NAMESPACE, ConfigValue, Document, StackOutput
-from servingstack.errors import InvalidInput
+from servingstack.errors import Infeasible, InvalidInput
 
 
 def deploy(folder: Path) -> Mapping[str, ServingStack]:
@@ -30,6 +30,7 @@ def deploy(folder: Path) -> Mapping[str, ServingStack]:
         locked = lock.read(folder / f"plan.{pulumi.get_stack()}.lock.json")
     except InvalidInput as error:
         raise pulumi.RunError(str(error)) from None
+    _fit_together(document, locked)
     references: dict[str, pulumi.StackReference] = {}
     stacks: dict[str, ServingStack] = {}
     for entry in document.stacks:
@@ -43,6 +44,26 @@ def deploy(folder: Path) -> Mapping[str, ServingStack]:
         }
         pulumi.export(name, outputs)
     return stacks
+
+
+def _fit_together(document: Document, locked: lock.LockFile | None) -> None:
+    """Stacks that share a GPU fit it, as they will be deployed: before any of them is."""
+    if all(entry.args.colocate is None for entry in document.stacks):
+        return
+    # The catalog behind them is read only when somebody plans.
+    from servingstack.decision import decide
+    from servingstack.planner import packing
+
+    try:
+        entries = [
+            packing.Entry(each.path, each.args, decide(each.args, locked)[0])
+            for each in document.stacks
+            if each.args.colocate is not None
+        ]
+        if found := packing.violations(entries):
+            raise InvalidInput(found)
+    except (InvalidInput, Infeasible) as error:
+        raise pulumi.RunError(str(error)) from None
 
 
 def _document(folder: Path) -> Document:

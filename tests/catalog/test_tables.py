@@ -20,6 +20,7 @@ KEYS = {
     "prices": ("cloud", "instance_type", "region"),
     "models": ("id",),
     "model_aliases": ("alias",),
+    "mig": ("gpu_id", "profile"),
     "sources": ("key",),
 }
 DATED = [name for name in KEYS if name != "sources"]

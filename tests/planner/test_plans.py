@@ -121,6 +121,38 @@ MAX = document(
     labels={"team": "search"},
     overrides={"deployment": {"metadata": {"annotations": {"example.com/owner": "search"}}}},
 )  # fmt: skip
+PACKED = document(
+    "Qwen/Qwen2.5-1.5B-Instruct",
+    colocate="small",
+    slo={"ttft_p95": "2s"},
+    traffic={"requests_per_second": 0.5},
+    hardware={
+        "nodes": [
+            {
+                "accelerator": "l4", "gpus": 1, "count": 3, "cpu": 30, "memory": "110Gi",
+                "hourly_price": 0.8, "sharing": {"time_slices": 4, "renamed": True},
+            }
+        ],
+    },
+)  # fmt: skip
+SLICED_WITH_ADAPTERS = document(
+    "Qwen/Qwen2.5-1.5B-Instruct",
+    model={
+        "adapters": [
+            {"name": "sql", "source": "acme/qwen-sql", "rank": 16, "revision": "0123abc"},
+            {"name": "legal", "source": "pvc://tuned/legal", "rank": 32},
+        ],
+    },
+    slo={"ttft_p95": "2s"},
+    hardware={
+        "nodes": [
+            {
+                "accelerator": "a100-80gb", "gpus": 4, "count": 1, "cpu": 90, "memory": "800Gi",
+                "hourly_price": 14.0, "mig": {"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1},
+            }
+        ],
+    },
+)  # fmt: skip
 GOLDENS: dict[str, dict[str, Any]] = {
     "kubernetes-defaults": DEFAULTS,
     "kubernetes-max": MAX,
@@ -130,6 +162,8 @@ GOLDENS: dict[str, dict[str, Any]] = {
     "deepseek-v3-8xh200": DEEPSEEK,
     "llama-8b-to-zero": TO_ZERO,
     "llama-8b-aws": ON_AWS,
+    "qwen-1.5b-packed": PACKED,
+    "qwen-1.5b-slice-adapters": SLICED_WITH_ADAPTERS,
 }
 
 
@@ -194,6 +228,33 @@ def test_batch_work_on_a_small_model_takes_t4_or_l4_class() -> None:
     assert found.architecture.gpus_per_replica == 1
     assert found.scaling.warm_replicas == 0
     assert found.expected.utilisation_at_mean > 0.3
+
+
+def test_a_member_of_a_group_takes_a_share_and_pays_it() -> None:
+    found = plan(PACKED)
+    part, place = found.architecture.gpu_part, found.placement
+    assert part is not None
+    assert place is not None
+    assert (part.kind, part.turns, part.group) == ("turn", 4, "small")
+    assert found.cost.per_gpu_hour_usd == pytest.approx(0.8 * part.price_share)
+    assert (place.gpu_resource, place.gpu_group) == ("nvidia.com/gpu.shared", "serving-small")
+    assert found.architecture.gpu_memory_utilization == pytest.approx(0.9 * part.memory_share)
+    assert "shared-gpu-without-isolation" in {warning.code for warning in found.warnings}
+
+
+def test_adapters_share_one_slice_with_their_base() -> None:
+    found = plan(SLICED_WITH_ADAPTERS)
+    part, place = found.architecture.gpu_part, found.placement
+    assert part is not None
+    assert place is not None
+    assert (part.kind, part.name) == ("mig", "1g.10gb")
+    assert place.gpu_resource == "nvidia.com/mig-1g.10gb"
+    assert place.adapter_claims == {"tuned": "/adapters/tuned"}
+    assert [adapter.name for adapter in found.architecture.adapters] == ["sql", "legal"]
+    assert found.architecture.memory_per_gpu.adapters > 0
+    assert found.cost.per_gpu_hour_usd == pytest.approx(14.0 / 4 / 8), (
+        "of eight memory slices, all of them cut"
+    )
 
 
 def test_the_classic_deployment_is_planned_as_it_was_pinned() -> None:

@@ -11,7 +11,7 @@ from tests.sample import DOCUMENT, sample_plan
 from tests.signals.promql import expressions, normal, selectors
 
 from servingstack.engines import facts
-from servingstack.plan import ServingPlan
+from servingstack.plan import Adapter, GpuPart, ServingPlan
 from servingstack.planner import plan as make_plan
 from servingstack.signals import ACTIVITY, QUEUE_DEPTH
 from servingstack.targets.kubernetes import manifests
@@ -28,15 +28,19 @@ MATRIX = [
 ]
 """What every target delivers, or says why not."""
 ZERO = {"min_replicas": 0, "scale_to_zero_after_s": 600, "hold_s": 240}
+SLICE = GpuPart(kind="mig", name="1g.10gb", price_share=1 / 7, memory_share=1.0, turns=1)
+TURN = GpuPart(kind="turn", name="30%", price_share=0.3, memory_share=0.3, turns=4, group="small")
 EXPORTERS = Path(__file__).parents[1] / "oracles" / "exporters.json"
 
 
-@pytest.fixture(scope="module", params=["always on", "to zero", "embedding"])
+@pytest.fixture(scope="module", params=["always on", "to zero", "embedding", "slice", "turn"])
 def monitoring(request: pytest.FixtureRequest) -> Monitoring:
     changes = {
         "always on": {},
         "to zero": {"scaling": ZERO},
         "embedding": {"architecture": {"task": "embed"}},
+        "slice": {"architecture": {"gpu_part": SLICE}},
+        "turn": {"architecture": {"gpu_part": TURN}},
     }[request.param]
     slo = (
         {"latency_p99": "30s"} if request.param == "embedding" else {"ttft_p95": "500ms", "tpot_p95": "50ms"}
@@ -184,3 +188,30 @@ def test_a_release_of_unknown_number_is_asked_by_both_names() -> None:
         for found in selectors(_query(sample_plan(architecture={"engine_version": None}), "kv_cache_usage"))
     }
     assert names == {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}
+
+
+def test_a_slice_is_as_busy_as_its_own_engine_says() -> None:
+    """NVIDIA's DCGM has DCGM_FI_DEV_GPU_UTIL for whole GPUs alone; the other is a ratio, not a percentage."""
+    found = sample_plan(architecture={"gpu_part": SLICE})
+    query = _query(found, "gpu_utilisation")
+    assert {each["__name__"] for each in selectors(query)} == {"DCGM_FI_PROF_GR_ENGINE_ACTIVE"}
+    assert "100" not in query
+    assert "/ 100" in _query(sample_plan(), "gpu_utilisation")
+    (title,) = [each.title for each in found.monitoring.signals if each.id == "gpu_utilisation"]
+    assert "1g.10gb" in title
+
+
+def test_what_a_shared_gpu_does_for_one_stack_is_named_as_unavailable() -> None:
+    found = sample_plan(architecture={"gpu_part": TURN}).monitoring
+    (missing,) = [each for each in found.unavailable if "alone" in each.signal]
+    assert "--kubernetes-virtual-gpus" in missing.reason
+    (title,) = [each.title for each in found.signals if each.id == "gpu_memory"]
+    assert "all who use it" in title
+
+
+def test_latency_by_adapter_is_named_as_unavailable() -> None:
+    """vllm/v1/metrics/loggers.py labels every series with the served model's name and the engine's index."""
+    adapter = Adapter(name="sql", path="/cache/adapters/sql", rank=16)
+    found = sample_plan(architecture={"adapters": (adapter,)}).monitoring
+    assert any(each.signal == "latency and tokens by adapter" for each in found.unavailable)
+    assert not any("adapter" in each.signal for each in sample_plan().monitoring.unavailable)

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from .gpu_table import canonical_gpu_id, gpu, gpu_ids, gpus
+from .mig_table import MigProfile, mig_fits, mig_gpu_ids, mig_profiles
 from .model_table import model, model_ids, models, suggest_models
 from .price_table import instance_type, instance_types, price, prices, reference_price, regions
 from .records import (
@@ -41,6 +42,7 @@ __all__ = [
     "Gpu",
     "InstanceType",
     "Interconnect",
+    "MigProfile",
     "Model",
     "Precision",
     "Price",
@@ -54,6 +56,9 @@ __all__ = [
     "instance_type",
     "instance_types",
     "kv_bytes_per_token",
+    "mig_fits",
+    "mig_gpu_ids",
+    "mig_profiles",
     "model",
     "model_from_hf_config",
     "model_ids",

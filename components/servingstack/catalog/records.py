@@ -63,6 +63,13 @@ class Gpu:
     date: str
     """When the row was compiled, ISO."""
     note: str
+    part: str = ""
+    """Which part of the GPU this is, such as the slice `1g.10gb`; empty for the whole."""
+
+    @property
+    def device(self) -> str:
+        """Id, and which part of it: `a100-80gb 1g.10gb`."""
+        return f"{self.id} {self.part}" if self.part else self.id
 
     @property
     def supports_bf16(self) -> bool:

@@ -13,8 +13,20 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from servingstack.cli.source import Planned, Source
-from servingstack.plan import Architecture, Batching, Cost, Estimate, Expected, Scaling, ServingPlan, Timeouts
+from servingstack.cli.source import Planned, Source, entries
+from servingstack.plan import (
+    Architecture,
+    Batching,
+    Cost,
+    Estimate,
+    Expected,
+    GpuPart,
+    Scaling,
+    ServingPlan,
+    Timeouts,
+)
+from servingstack.planner import packing, suggest
+from servingstack.planner.outlook import HOURS
 from servingstack.units import format_size
 
 BAR = 48
@@ -39,9 +51,14 @@ def print_plans(source: Source, planned: Mapping[str, Planned]) -> None:
         out.print(plan_view(item.fresh), Text(lock_note(item, source)), Text())
     if len(planned) > 1:
         plans = [item.fresh for item in planned.values()]
+        looked_at = entries(planned)
+        groups = packing.groups(looked_at)
+        for said in (*(group.sentence() for group in groups), *suggest.together(looked_at)):
+            out.print(Text(said))
+        idle = sum(group.idle_usd for group in groups)  # a shared GPU is paid once, and whole
         hourly, monthly = (
-            sum(plan.cost.hourly_usd for plan in plans),
-            sum(plan.cost.monthly_usd for plan in plans),
+            sum(plan.cost.hourly_usd for plan in plans) + idle,
+            sum(plan.cost.monthly_usd for plan in plans) + idle * HOURS,
         )
         out.print(
             Text(
@@ -146,6 +163,8 @@ def _architecture_rows(plan: Architecture, *, whole: bool) -> Iterable[tuple[str
         "GPUs",
         f"{plan.gpus_per_replica} x {plan.accelerator} ({plan.accelerator_form}) a replica{instance}",
     )
+    if plan.gpu_part is not None:
+        yield "part", _part_text(plan.gpu_part)
     if whole:
         yield "precision", f"weights {plan.precision}, activations {plan.dtype}"
     else:
@@ -159,6 +178,17 @@ def _architecture_rows(plan: Architecture, *, whole: bool) -> Iterable[tuple[str
     yield "disk", format_size(plan.disk_bytes)
 
 
+def _part_text(part: GpuPart) -> str:
+    """What a replica takes of such a GPU."""
+    if part.kind == "mig":
+        return f"a slice {part.name} of it (MIG), isolated; {part.price_share:.0%} of its price"
+    beside = f"group {part.group}" if part.group is not None else "whoever else uses it"
+    return (
+        f"{part.memory_share:.0%} of its memory, one of {part.turns} turns, shared with {beside} without "
+        f"isolation; {part.price_share:.0%} of its price"
+    )
+
+
 def _token_rows(plan: Architecture) -> Iterable[tuple[str, str]]:
     """How a model that is read and written token by token is split and kept."""
     yield "parallelism", f"tensor {plan.tensor_parallel_size}, pipeline {plan.pipeline_parallel_size}"
@@ -167,6 +197,9 @@ def _token_rows(plan: Architecture) -> Iterable[tuple[str, str]]:
         "precision",
         f"weights {plan.precision}{quantization}, activations {plan.dtype}, KV cache {plan.kv_cache_dtype}",
     )
+    if plan.adapters:
+        named = ", ".join(adapter.name for adapter in plan.adapters)
+        yield "adapters", f"{named}; {plan.max_loras} in a batch, room for rank {plan.max_lora_rank} (LoRA)"
     yield (
         "context",
         f"{plan.max_model_len} tokens a request, {plan.kv_cache_tokens} in the KV cache of a replica",
@@ -178,6 +211,7 @@ def memory_bar(architecture: Architecture, *, cache: bool = True) -> RenderableT
     memory = architecture.memory_per_gpu
     parts = (
         ("weights", memory.weights, "#"),
+        ("adapters", memory.adapters, "a"),
         ("KV cache", memory.kv_cache, "="),
         ("overhead", memory.overhead, "+"),
         ("reserved", memory.reserved, "."),
@@ -186,7 +220,7 @@ def memory_bar(architecture: Architecture, *, cache: bool = True) -> RenderableT
     legend = [
         (f"{sign} {name}", f"{format_size(size)}  {size / memory.total:.0%}")
         for name, size, sign in parts
-        if cache or name != "KV cache"
+        if (cache or name != "KV cache") and (size or name != "adapters")
     ]
     return Group(Text(f"  [{bar:<{BAR}}] {format_size(memory.total)}"), _pairs(legend))
 

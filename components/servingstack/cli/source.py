@@ -6,7 +6,7 @@ Trap: at a git ref the file may not have existed yet. That is an environment wit
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,6 +16,7 @@ from servingstack.documents import Document, StackEntry
 from servingstack.errors import Infeasible, InvalidInput, Violation
 from servingstack.lock import Comparison, LockFile
 from servingstack.plan import ServingPlan
+from servingstack.planner import packing
 from servingstack.planner import plan as make_plan
 from servingstack.yaml12 import load
 
@@ -175,6 +176,8 @@ def plan_all(source: Source, stack: str | None = None) -> dict[str, Planned]:
             refused.append((entry.args.name, error))
         else:
             planned[entry.args.name] = Planned(entry, fresh, lock.compare(source.lock, fresh))
+    if not violations and not refused and stack is None:
+        violations += packing.violations(entries(planned))
     if violations:
         raise InvalidInput(violations)
     if len(refused) == 1 and source.one_object:
@@ -182,6 +185,11 @@ def plan_all(source: Source, stack: str | None = None) -> dict[str, Planned]:
     if refused:
         raise _together(refused)
     return planned
+
+
+def entries(planned: Mapping[str, Planned]) -> list[packing.Entry]:
+    """Stacks with the plans that would be deployed, to be looked at together."""
+    return [packing.Entry(item.entry.path, item.entry.args, item.deployed) for item in planned.values()]
 
 
 def _chosen(entries: Iterable[StackEntry], stack: str | None) -> list[StackEntry]:

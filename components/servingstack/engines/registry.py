@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from servingstack.engines import (
+    lora,
     sglang,
     sglang_limits,
     sglang_signals,
@@ -27,6 +28,7 @@ from servingstack.engines import (
 )
 from servingstack.engines.batcher import Batcher
 from servingstack.engines.limits import Driver
+from servingstack.engines.lora import LoraRules
 from servingstack.engines.sglang import SglangSettings
 from servingstack.engines.signal import EngineTables
 from servingstack.engines.torchserve import TorchServeSettings
@@ -73,6 +75,10 @@ class Engine:
     warnings: Callable[[ServingStackArgs], tuple[PlanWarning, ...]] = lambda _: ()
     whole_files: tuple[Flag, ...] = ()
     """What has weights read file by file, where small reads are slow; none where nothing does."""
+    lora: LoraRules | None = None
+    """How it counts LoRA adapters; None for an engine that serves none."""
+    shares_gpu: bool = True
+    """Whether its share of a GPU's memory is a share of all of it, whatever is free when it starts."""
     driver: Callable[[ServingStackArgs], Driver | None] = lambda _: None
     """What the image asks of a driver; None where it was not looked up, as of an own image."""
     reads: tuple[str, ...] = ("hf",)
@@ -105,6 +111,7 @@ ENGINES: dict[str, Engine] = {
             tables=lambda _: vllm_signals,
             limits=vllm_limits.LIMITS,
             whole_files=vllm_limits.WHOLE_FILES,
+            lora=lora.VLLM,
             driver=lambda args: vllm_limits.DRIVER if vllm.settings_of(args).image is None else None,
         ),
         Engine(
@@ -116,6 +123,10 @@ ENGINES: dict[str, Engine] = {
             tables=lambda _: sglang_signals,
             limits=sglang_limits.LIMITS,
             whole_files=sglang_limits.WHOLE_FILES,
+            lora=lora.SGLANG,
+            # --mem-fraction-static is of what is free at start (model_executor/model_runner.py,
+            # pre_model_load_memory), so the order of starts would decide who gets how much.
+            shares_gpu=False,
             driver=lambda args: sglang_limits.DRIVER if sglang.settings_of(args).image is None else None,
             stop_s=sglang.STOP_S,
         ),

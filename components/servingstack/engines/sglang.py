@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from servingstack.engines import lora
 from servingstack.engines.extra import Extras
 from servingstack.engines.limits import TokenLimits
 from servingstack.engines.sglang_extra import EXTRAS
@@ -90,7 +91,8 @@ def mem_fraction_static(memory: MemoryBar) -> float:
     """`--mem-fraction-static` that leaves weights and KV cache what the plan gives them, to 3 digits, rounded
     down: the planned overhead stays outside it. SGLang takes it of what is free at start, which is the
     driver's total without the CUDA context, so the result errs on the safe side by half a percent."""
-    return math.floor(1000 * (memory.weights + memory.kv_cache) / memory.total) / 1000
+    kept = memory.weights + memory.adapters + memory.kv_cache
+    return math.floor(1000 * kept / memory.total) / 1000
 
 
 def container(
@@ -108,6 +110,7 @@ def container(
             Flag(name="tp-size", value=str(architecture.tensor_parallel_size)),
             Flag(name="pp-size", value=str(architecture.pipeline_parallel_size)),
             *_memory_flags(architecture, batching),
+            *lora.sglang_flags(architecture),
             Flag(name="host", value="0.0.0.0"),
             Flag(name="port", value=str(PORT)),
             Flag(name="enable-metrics"),
@@ -129,6 +132,7 @@ def container(
         writable_paths=("/tmp",),
         warm_up=warm_up(architecture),
         public_paths=public_paths(architecture.task),
+        downloads=lora.downloads(args.model.adapters, CACHE_PATH),
     )
 
 

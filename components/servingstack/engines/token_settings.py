@@ -47,6 +47,9 @@ class TokenSettings(BaseModel):
     """Whether equal beginnings of prompts are computed once (SGLang's radix cache). Default yes."""
     enable_chunked_prefill: YesNo = True
     """Whether long prompts are cut so that others keep decoding. Default yes."""
+    max_loras: Whole | None = Field(default=None, ge=1, le=256)
+    """Most adapters of `model.adapters` in one batch; the others wait in the host's memory (SGLang's
+    `--max-loras-per-batch`, which counts the model itself as one more). Default: all of them."""
     dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] | None = None
     """Type of the activations, to which weights that are not quantised are cast. Default: bfloat16, or half
     on GPUs without it."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from servingstack.engines import lora
 from servingstack.engines.extra import Extras
 from servingstack.engines.limits import TokenLimits
 from servingstack.engines.token_container import (
@@ -87,6 +88,7 @@ def container(
             *_model_flags(args, architecture, settings, volume),
             *_parallel_flags(architecture),
             *_memory_flags(architecture, batching),
+            *lora.vllm_flags(architecture),
             *_server_flags(timeouts),
             *extra_flags(settings),
         ),
@@ -99,6 +101,7 @@ def container(
         writable_paths=("/tmp",),
         warm_up=warm_up(architecture),
         public_paths=public_paths(architecture.task),
+        downloads=lora.downloads(args.model.adapters, CACHE_PATH),
     )
 
 
@@ -127,6 +130,7 @@ def _memory_flags(architecture: Architecture, batching: Batching) -> list[Flag]:
     flags = [
         Flag(name="max-model-len", value=str(architecture.max_model_len)),
         Flag(name="gpu-memory-utilization", value=f"{architecture.gpu_memory_utilization:g}"),
+        *_kv_cache_flags(architecture),
         Flag(name="kv-cache-dtype", value=architecture.kv_cache_dtype),
         Flag(name="max-num-seqs", value=str(batching.max_num_seqs)),
         Flag(name="max-num-batched-tokens", value=str(batching.max_num_batched_tokens)),
@@ -138,6 +142,16 @@ def _memory_flags(architecture: Architecture, batching: Batching) -> list[Flag]:
     flags.append(Flag(name="enable-prefix-caching" if prefix else "no-enable-prefix-caching"))
     flags.append(Flag(name="enable-chunked-prefill" if chunked else "no-enable-chunked-prefill"))
     return flags
+
+
+def _kv_cache_flags(architecture: Architecture) -> list[Flag]:
+    """The cache's size, where others use the same GPU: the engine would else take what is left of its share
+    after it has watched the GPU's free memory, and a neighbour that starts meanwhile makes that too little,
+    one that ends makes the start fail (v1/worker/gpu_worker.py, determine_available_memory)."""
+    part = architecture.gpu_part
+    if part is None or part.kind != "turn":
+        return []
+    return [Flag(name="kv-cache-memory-bytes", value=str(architecture.memory_per_gpu.kv_cache))]
 
 
 def _server_flags(timeouts: Timeouts) -> list[Flag]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from servingstack import naming
 from servingstack._version import __version__
 from servingstack.args import KubernetesArgs
+from servingstack.engines import lora, token_container
 from servingstack.plan import (
     Architecture,
     Batching,
     CurvePoint,
+    GpuPart,
     MemoryBar,
     Placement,
     ServingPlan,
@@ -20,12 +22,13 @@ from servingstack.plan import (
 from servingstack.signals import Stack, edge_warnings
 from servingstack.targets import planning
 
-from . import operations, outlook
+from . import operations, outlook, slices
 from .assumptions import assumptions
 from .batches import BatchReplica
 from .candidate import AnyReplica
 from .demand import Demand
 from .driver import fitted
+from .hardware import Offer
 from .memory import GPU_MEMORY_UTILIZATION
 from .reading import read_whole
 from .search import Outcome, Solution
@@ -100,7 +103,7 @@ def _architecture(demand: Demand, chosen: Solution) -> Architecture:
         dtype=found.served.dtype,
         kv_cache_dtype="auto" if engine.kv_cache_dtype is None else engine.kv_cache_dtype,
         max_model_len=demand.max_model_len,
-        gpu_memory_utilization=GPU_MEMORY_UTILIZATION if given is None else given,
+        gpu_memory_utilization=_utilization(chosen, GPU_MEMORY_UTILIZATION if given is None else given),
         kv_cache_tokens=chosen.fit.kv_tokens,
         weight_bytes=found.weights,
         memory_per_gpu=_bar(chosen),
@@ -110,9 +113,39 @@ def _architecture(demand: Demand, chosen: Solution) -> Architecture:
         shared_memory_bytes=host.shared_memory,
         disk_bytes=host.disk,
         why=_why(chosen),
+        gpu_part=_part(offer),
+        adapters=lora.placed(demand.args.model.adapters, token_container.CACHE_PATH),
+        max_loras=_places(demand),
+        max_lora_rank=0 if demand.room is None else demand.room.rank,
         image_family=demand.can.image_family,
         weights_directory=demand.weights_directory,
     )
+
+
+def _utilization(chosen: Solution, share: float) -> float:
+    """What the engine may take of all memory that it sees: where others see it too, of its own share."""
+    cut = chosen.fit.layout.offer.cut
+    return share if cut is None or cut.isolated else round(share * cut.memory_share, 4)
+
+
+def _part(offer: Offer) -> GpuPart | None:
+    cut = offer.cut
+    if cut is None:
+        return None
+    return GpuPart(
+        kind="mig" if cut.isolated else "turn",
+        name=cut.name,
+        price_share=cut.price_share,
+        memory_share=cut.memory_share,
+        turns=cut.turns,
+        group=cut.group,
+    )
+
+
+def _places(demand: Demand) -> int:
+    """Adapters that can be in one batch."""
+    adapters, wanted = len(demand.args.model.adapters), demand.engine.max_loras
+    return adapters if wanted is None else min(wanted, adapters)
 
 
 def _bar(chosen: Solution) -> MemoryBar:
@@ -126,7 +159,7 @@ def _bar(chosen: Solution) -> MemoryBar:
 
 def _why(chosen: Solution) -> str:
     found, fleet = chosen.fit.layout, chosen.fleet
-    size = f"{found.gpus} x {found.offer.gpu.id}"
+    size = f"{found.gpus} x {found.offer.gpu.device}"
     return (
         f"{fleet.low} to {fleet.high} replicas of {size} with {found.served.precision} weights are the "
         f"cheapest that meet every demand, at ${fleet.hourly_usd:.2f}/h; a replica serves "
@@ -202,18 +235,30 @@ def _prometheus(cluster: KubernetesArgs) -> str:
     return operated if cluster.prometheus is None else cluster.prometheus
 
 
+def _group_label(offer: Offer, namespace: str) -> str | None:
+    """What pods on a shared GPU are told apart by: a group's, of its namespace, or turns of equal size."""
+    if offer.cut is None or offer.cut.isolated:
+        return None
+    if offer.cut.group is None:
+        return f"turns-{offer.cut.turns}"
+    return naming.physical_name(namespace, offer.cut.group)
+
+
 def _placement(demand: Demand, chosen: Solution) -> Placement:
     cluster, source = demand.args.target.kubernetes, demand.args.model.source
+    offer = chosen.fit.layout.offer
     claim = source.removeprefix("pvc://").partition("/")[0] if source.startswith("pvc://") else None
     return Placement(
         namespace=cluster.namespace,
         create_namespace=cluster.create_namespace,
-        node_selector=dict(chosen.fit.layout.offer.selector),
+        node_selector=dict(offer.selector),
         tolerations=tuple(
-            Toleration(key=each.key, value=each.value, effect=each.effect)
-            for each in chosen.fit.layout.offer.tolerations
+            Toleration(key=each.key, value=each.value, effect=each.effect) for each in offer.tolerations
         ),
         topology_key=cluster.topology_key,
+        gpu_resource=slices.WHOLE if offer.cut is None else offer.cut.resource,
+        gpu_group=_group_label(offer, cluster.namespace),
+        adapter_claims=lora.claims(demand.args.model.adapters),
         prepull_images=cluster.prepull_images,
         weights_storage_class=cluster.weights_storage_class,
         weights_access_mode=cluster.weights_access_mode,

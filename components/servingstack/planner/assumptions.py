@@ -52,6 +52,9 @@ def _target(demand: Demand) -> Iterator[_Row]:
     yield _unless_set(demand, "", "exposure"), "exposure", args.exposure, "default: the cluster alone"
     if args.model.source == "hf":
         yield args.model.revision, "model.revision", "main", "the hub's main branch, which may move"
+    for index, each in enumerate(args.model.adapters):
+        given = each.revision if "://" not in each.source else "a volume"
+        yield given, f"model.adapters[{index}].revision", "main", "the hub's main branch, which may move"
     availability = f"{args.slo.availability:g} %"
     yield _unless_set(demand, "slo", "availability"), "slo.availability", availability, "default"
 
@@ -61,7 +64,7 @@ def _hardware(demand: Demand, chosen: Solution) -> Iterator[_Row]:
     offer, host = found.offer, found.host
     yield hardware.accelerators, "hardware.accelerators", offer.gpu.id, "the cheapest that meets the demands"
     if offer.instance_type is None:
-        node = f"{found.gpus} x {offer.gpu.id}, {host.cpu:g} cores, {host.memory_request / GIB:.0f} GiB"
+        node = f"{found.gpus} x {offer.gpu.device}, {host.cpu:g} cores, {host.memory_request / GIB:.0f} GiB"
         yield hardware.nodes, "hardware.nodes", node, f"not given: {_ONLY_SUCH_NODES}"
     else:
         yield None, "hardware.nodes", f"of type {offer.instance_type}", f"not given: {_ONLY_SUCH_NODES}"
@@ -94,6 +97,8 @@ def _engine(demand: Demand, chosen: Solution) -> Iterator[_Row]:
     tokens = engine.max_num_batched_tokens
     yield tokens, "engine.max_num_batched_tokens", found.step_tokens, "the engine's own for such a GPU"
     yield engine.kv_cache_dtype, "engine.kv_cache_dtype", "auto", "that of the activations"
+    if demand.room is not None:
+        yield engine.max_loras, "engine.max_loras", demand.room.adapters, "every adapter in each batch"
     dtype = None if engine.dtype == "auto" else engine.dtype
     yield dtype, "engine.dtype", found.served.dtype, "what the GPU computes in"
     for name in ("enable_prefix_caching", "enable_chunked_prefill"):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from servingstack import catalog
+from servingstack.args import latency_objectives
 from servingstack.catalog import GIB, Gpu
 from servingstack.engines.limits import dtype_refusal
 from servingstack.errors import Violation
@@ -31,10 +32,10 @@ from .memory import (
     roomy_step_tokens,
     weights_total,
 )
-from .performance import Speed, Wiring, speed
+from .performance import Speed, Wiring, speed, with_adapters
 from .precision import Served, served_on
 
-STAGES = ("precision", "memory", "host", "latency", "capacity", "cost", "price")
+STAGES = ("isolation", "precision", "memory", "host", "latency", "capacity", "cost", "price")
 """In the order in which a candidate can fail; a later one came further. `price`: it may meet every
 demand, but costs more than another."""
 
@@ -100,7 +101,9 @@ def kv_dtype_bytes(name: str | None, served: Served) -> float:
 
 def layout(demand: Demand, offer: Offer, tp: int, pp: int, precision: str) -> Layout | Loss:
     """Fill the GPU; memory only."""
-    lost = _type_loss(demand, offer.gpu, precision)
+    lost = isolation_loss(demand, offer)
+    if lost is None:
+        lost = _type_loss(demand, offer.gpu, precision)
     if lost is not None:
         return lost
     served = served_on(offer.gpu, demand.model, precision, demand.engine.dtype, demand.kind.limits)
@@ -121,7 +124,9 @@ def _split(demand: Demand, offer: Offer, split: tuple[int, int], served: Served)
         return lost
     weights = share.weights
     disk = 0 if weights_on_volume(demand) else demand.stored_bytes
-    ranks = Ranks(tp * pp, weights, demand.engine.load_format, disk, reading.whole_files(demand))
+    whole = reading.whole_files(demand)
+    kept = 0 if demand.room is None else demand.room.stored_bytes(demand.model)
+    ranks = Ranks(tp * pp, weights, demand.engine.load_format, disk, whole_files=whole, adapters=kept)
     room = host(demand.args.hardware, ranks, files_in_memory=demand.can.files_in_memory)
     if isinstance(room, Violation):
         return Loss("host", str(room), room.path)
@@ -129,13 +134,14 @@ def _split(demand: Demand, offer: Offer, split: tuple[int, int], served: Served)
     if lost is not None:
         return lost
     wiring = Wiring(tp, pp, weights, share.kv_bytes, offer.link_bytes_per_s, offer.interconnect)
+    pace = speed(demand.model, offer.gpu, served, wiring)
     return Layout(
         offer=offer,
         tp=tp,
         pp=pp,
         served=served,
         foot=foot,
-        speed=speed(demand.model, offer.gpu, served, wiring),
+        speed=pace if demand.room is None else with_adapters(pace),
         step_tokens=share.step_tokens,
         weights=weights,
         host=room,
@@ -175,6 +181,27 @@ def _copies(demand: Demand, offer: Offer, gpus: int, served: Served) -> Layout |
     )
 
 
+def isolation_loss(demand: Demand, offer: Offer) -> Loss | None:
+    """A GPU that others share by turns, for a stack that has promised what nobody can keep there."""
+    if offer.cut is None or offer.cut.isolated:
+        return None
+    if not demand.kind.shares_gpu:
+        reason = (
+            f"{demand.kind.kind} takes what is free at its start, whatever its share: beside others on one "
+            "GPU each start would take another's room"
+        )
+        return Loss("isolation", reason, "engine.kind")
+    asked = latency_objectives(demand.args.slo)
+    if asked and demand.args.colocate is None:
+        reason = (
+            f"turns on {offer.gpu.id} share its time and memory with whoever else is there, so "
+            f"slo.{asked[0]} is nobody's to promise; `colocate` names a group and accepts that, `mig` "
+            "isolates"
+        )
+        return Loss("isolation", reason, "colocate")
+    return None
+
+
 def _type_loss(demand: Demand, gpu: Gpu, precision: str) -> Loss | None:
     """What the machine's driver cannot run, and types that the engine was told and that GPU cannot compute or
     keep."""
@@ -200,6 +227,7 @@ def _share(demand: Demand, offer: Offer, served: Served, split: tuple[int, int])
         utilization=GPU_MEMORY_UTILIZATION if utilization is None else utilization,
         step_tokens=0 if step_tokens is None else step_tokens,
         weights=weights_total(demand.model, served, demand.weight_scale),
+        room=demand.room,
     )
     if step_tokens is not None:
         return share
@@ -256,11 +284,12 @@ def _memory_loss(demand: Demand, foot: Footprint, share: Share) -> Loss | None:
         return None
     per_token = catalog.kv_bytes_per_token(demand.model, share.kv_bytes)
     overhead = foot.overhead(sequences)
+    adapters = f", LoRA adapters {foot.adapters / GIB:.1f}" if foot.adapters else ""
     return Loss(
         "memory",
         f"of {foot.usable / GIB:.1f} GiB per GPU, weights take "
-        f"{foot.weights / GIB:.1f} and the engine {overhead / GIB:.1f}; {max(free, 0) / GIB:.1f} GiB are "
-        f"left "
+        f"{foot.weights / GIB:.1f}{adapters} and the engine {(overhead - foot.adapters) / GIB:.1f}; "
+        f"{max(free, 0) / GIB:.1f} GiB are left "
         f"for the KV cache, and one sequence of {demand.max_model_len} tokens at {per_token:.0f} bytes each "
         f"needs {needed / GIB:.1f} per GPU ({(needed - free) / GIB:.1f} GiB too much)",
         _memory_path(demand, free),
@@ -301,7 +330,7 @@ def opened(demand: Demand, found: Layout) -> Open | Loss:
         reason = f"not one sequence of {tokens} tokens fits beside the weights"
         return Loss("memory", reason, "traffic.input_tokens")
     replica = measurement.calibrated(
-        demand, _replica(demand, found, found.speed, places), found.offer.gpu.id, found.gpus, found.served
+        demand, _replica(demand, found, found.speed, places), found.offer.gpu, found.gpus, found.served
     )
     lost = _unloaded_loss(replica, demand.limits)
     if lost is not None:

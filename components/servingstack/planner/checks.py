@@ -41,6 +41,7 @@ def option_violations(args: ServingStackArgs, can: Capabilities) -> list[Violati
         found.append(
             Violation("scaling.scale_to_zero_after", "set", f"unset for {can.option}", _others(names))
         )
+    found += _cluster_only(args, can)
     if can.surge == "fleet" and args.rollout.surge is not None:
         allowed = f"left out for option {can.option}, which always starts a new version beside the old one"
         found.append(Violation("rollout.surge", args.rollout.surge, allowed, "Remove it."))
@@ -55,6 +56,19 @@ def option_violations(args: ServingStackArgs, can: Capabilities) -> list[Violati
             ]
             found.append(Violation("request_timeout", str(timeout), f"at most {longest}s", _others(names)))
     return found
+
+
+def _cluster_only(args: ServingStackArgs, can: Capabilities) -> Iterator[Violation]:
+    """What takes a cluster's own scheduler, or its volumes and first containers."""
+    if can.on_kubernetes:
+        return
+    names = [other.option for other in all_capabilities() if other.on_kubernetes]
+    allowed = f"left out for option {can.option}"
+    if args.colocate is not None:
+        yield Violation("colocate", args.colocate, f"{allowed}, whose replicas share no GPU", _others(names))
+    if args.model.adapters:
+        named = ", ".join(each.name for each in args.model.adapters)
+        yield Violation("model.adapters", named, f"{allowed}, which cannot fetch them first", _others(names))
 
 
 def _foreign(args: ServingStackArgs, can: Capabilities) -> Iterator[Violation]:

@@ -18,6 +18,8 @@ from servingstack.errors import InvalidInput, Violation
 from servingstack.plan import Assumption
 from servingstack.targets import Capabilities
 
+from . import adapters
+from .adapters import Room
 from .model import resolve_model
 
 DEFAULT_REQUEST_TIMEOUT_S = 30
@@ -74,6 +76,8 @@ class Demand:
     request_timeout_s: int
     stream_timeout_s: int
     assumed: tuple[Assumption, ...]
+    room: Room | None = None
+    """Room that LoRA adapters need; None without any."""
 
     @property
     def weights_directory(self) -> str | None:
@@ -135,8 +139,10 @@ def resolve(args: ServingStackArgs, can: Capabilities) -> Demand:
     length = model.max_context
     if kind.batcher is None:
         length = _max_model_len(args, model.max_context, output, notes)
+    notes.violations += adapters.violations(args, kind.kind, kind.lora, model)
     if notes.violations:
         raise InvalidInput(notes.violations)
+    room = None if kind.lora is None else adapters.room_of(args, kind.lora, engine.max_loras)
     return Demand(
         args=args,
         can=can,
@@ -159,6 +165,7 @@ def resolve(args: ServingStackArgs, can: Capabilities) -> Demand:
         request_timeout_s=request_s,
         stream_timeout_s=stream_s,
         assumed=tuple(notes.assumed),
+        room=room,
     )
 
 

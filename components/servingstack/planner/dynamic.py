@@ -71,7 +71,7 @@ def memory_refusal(demand: Demand, gpu: Gpu, foot: Footprint) -> str | None:
         return None
     copies = f"{batcher.copies} copies" if batcher.copies > 1 else "one copy"
     return (
-        f"{gpu.id}: of {foot.usable / GIB:.1f} GiB, {copies} "
+        f"{gpu.device}: of {foot.usable / GIB:.1f} GiB, {copies} "
         f"of the weights take {foot.weights / GIB:.1f}, CUDA contexts {foot.fixed / GIB:.1f}; a batch of one "
         f"needs {foot.per_sequence / GIB:.1f} more"
     )
@@ -80,9 +80,9 @@ def memory_refusal(demand: Demand, gpu: Gpu, foot: Footprint) -> str | None:
 def speed_on(demand: Demand, gpu: Gpu, served: Served, weights: int) -> BatchSpeed:
     """Times on a GPU: measured where the input has measurements of it, else by formula."""
     args, model, tokens = demand.args.model, demand.model, demand.input_tokens
-    rows = [row for row in args.batch_times if row.accelerator == gpu.id]
+    rows = [row for row in args.batch_times if row.accelerator == gpu.device]
     table = tuple((row.batch_size, row.latency.total_seconds()) for row in rows)
-    benchmark = measurement.batches(demand, gpu.id)
+    benchmark = measurement.batches(demand, gpu)
     if args.flops_per_request is not None:
         flops = float(args.flops_per_request)
     else:

@@ -15,7 +15,6 @@ from servingstack.plan import ColdStart
 from .candidate import Fit, Layout, Loss, cache_on_volume, weights_on_volume
 from .coldstart import Start, cold_start
 from .demand import Demand
-from .hardware import Offer
 
 MARGIN = 1.25
 """Room above the planned peak: estimates miss by more than 10 %, and traffic by more than that."""
@@ -105,7 +104,7 @@ def _within_hardware(
             why = "scaling.max_replicas" if asked > needed else "the traffic"
             return Loss(
                 "capacity",
-                f"{why} asks for {asked} replica{'s' * (asked > 1)} of {gpus} x {offer.gpu.id}{extra}; "
+                f"{why} asks for {asked} replica{'s' * (asked > 1)} of {gpus} x {offer.gpu.device}{extra}; "
                 f"{path} allows {most} in all",
                 path,
                 (asked + counts.surge) / max(most, 0.5),
@@ -133,7 +132,7 @@ def _within_hardware(
             reason = f"max_replicas {high} cost ${cost(high + counts.surge):.2f}/h, above max_hourly_cost"
             return Loss("cost", reason, "hardware.max_hourly_cost", cost(high + counts.surge) / budget)
     full = high + counts.surge + 1
-    placeholders = _placeholders(demand, offer, full * gpus, cost(full)) if high > counts.low else 0
+    placeholders = _placeholders(demand, found.layout, full, cost(full)) if high > counts.low else 0
     return Fleet(
         mean=counts.mean,
         peak=counts.peak,
@@ -151,10 +150,11 @@ def _within_hardware(
     )
 
 
-def _placeholders(demand: Demand, offer: Offer, gpus: int, usd: float) -> int:
+def _placeholders(demand: Demand, found: Layout, replicas: int, usd: float) -> int:
     """One, where nodes must first be started, unless the peak with it would break a limit: what is put out of
     a full node asks for one more."""
-    hardware = demand.args.hardware
+    hardware, offer = demand.args.hardware, found.offer
+    gpus = replicas * found.gpus * offer.price_share
     within = hardware.max_gpus is None or gpus <= hardware.max_gpus
     paid = hardware.max_hourly_cost is None or usd <= hardware.max_hourly_cost
     return 1 if offer.scale_from_zero and _waits(demand) and within and paid else 0
@@ -170,7 +170,8 @@ def _limits(demand: Demand, found: Fit, per_node: int) -> Iterator[tuple[int, st
     if offer.nodes is not None:
         yield offer.nodes * per_node, "hardware.nodes"
     if hardware.max_gpus is not None:
-        yield hardware.max_gpus // found.layout.gpus, "hardware.max_gpus"
+        most = hardware.max_gpus / (found.layout.gpus * offer.price_share)
+        yield int(most + 1e-9), "hardware.max_gpus"
     if cache_on_volume(demand) and cluster.weights_access_mode == "ReadWriteOnce":
         # Nothing keeps the pods on one of several nodes, and only one of them mounts the volume.
         yield per_node if offer.nodes == 1 else 1, "target.kubernetes.weights_access_mode"

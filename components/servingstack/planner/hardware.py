@@ -19,6 +19,9 @@ from servingstack.catalog import Gpu, InstanceType
 from servingstack.errors import InvalidInput, Violation
 from servingstack.targets import Capabilities
 
+from . import slices
+from .slices import Cut
+
 # What a cloud's machine leaves to pods: the system and daemons take a tenth of the cores and half a core, and
 # 15 % of the memory (kube-reserved of EKS, GKE and AKS lies below both for machines with GPUs).
 CPU_SHARE, CPU_OFF, MEMORY_SHARE = 0.9, 0.5, 0.85
@@ -53,12 +56,24 @@ class Offer:
     scale_from_zero: bool = False
     one_replica: bool = False
     """Whether a replica takes the whole node."""
+    cut: Cut | None = None
+    """Which part of a GPU a replica takes; None for whole ones. `gpus_per_node` then counts parts."""
+
+    @property
+    def most_gpus(self) -> int:
+        """Largest replica: a part has no link to another."""
+        return self.gpus_per_node if self.cut is None else 1
+
+    @property
+    def price_share(self) -> float:
+        """Of a whole GPU, for what counts GPUs."""
+        return 1.0 if self.cut is None else self.cut.price_share
 
     @property
     def label(self) -> str:
         """As a reader finds it in a list."""
         where = f" ({self.instance_type})" if self.instance_type else ""
-        return f"{self.gpu.id}{where}"
+        return f"{self.gpu.device}{where}"
 
     def replicas_per_node(self, gpus: int, cpu: float, memory: int) -> int:
         """Replicas that one node holds."""
@@ -85,7 +100,7 @@ def offers(args: ServingStackArgs, can: Capabilities) -> tuple[Offer, ...]:
         raise InvalidInput(violations)
     hardware = args.hardware
     if hardware.nodes is not None:
-        found = [_of_node(node, args) for node in hardware.nodes]
+        found = [offer for node in hardware.nodes for offer in _of_node(node, args)]
     elif can.cloud is not None or args.target.cloud is not None or hardware.instance_type is not None:
         found = _of_cloud(args, can)
     else:
@@ -113,6 +128,7 @@ def _violations(args: ServingStackArgs, can: Capabilities) -> list[Violation]:
             allowed, _, fix = str(error).partition(" | ")
             found.append(Violation(f"hardware.nodes[{index}].form", node.form, allowed, fix))
     found += _ambiguous_nodes(hardware.nodes or ())
+    found += slices.violations(args)
     for name in hardware.prices or {}:
         if _price_key(name) is None:
             allowed = "an instance type or a GPU id of the catalog"
@@ -125,17 +141,27 @@ def _ambiguous_nodes(nodes: tuple[NodeArgs, ...]) -> Iterator[Violation]:
     other."""
     for index, node in enumerate(nodes):
         own = dict(node.selector or {}).items()
-        kind = (node.accelerator, node.form)
-        others = [other for other in nodes if (other.accelerator, other.form) != kind]
+        others = [other for other in nodes if _kind(other) != _kind(node)]
+        others = [other for other in others if slices.resources(other) & slices.resources(node)]
         both = next((other for other in others if own <= dict(other.selector or {}).items()), None)
         if both is not None:
             yield Violation(
                 f"hardware.nodes[{index}].selector",
                 dict(own) if own else None,
-                f"labels of the nodes with {node.accelerator} that those with {both.accelerator} lack",
+                f"labels of the nodes with {_said(node)} that those with {_said(both)} lack",
                 "Name one, such as nvidia.com/gpu.product of NVIDIA's GPU feature discovery, "
                 "cloud.google.com/gke-accelerator, or the node pool's.",
             )
+
+
+def _kind(node: NodeArgs) -> tuple[object, ...]:
+    return node.accelerator, node.form, dict(node.mig or {}), node.sharing
+
+
+def _said(node: NodeArgs) -> str:
+    if node.mig is not None:
+        return f"{node.accelerator} in slices"
+    return node.accelerator if node.sharing is None else f"{node.accelerator} shared by turns"
 
 
 def _region_violations(args: ServingStackArgs, can: Capabilities) -> Iterator[Violation]:
@@ -194,7 +220,7 @@ def _own_price(args: ServingStackArgs, gpu_id: str, machine: str | None) -> floa
     return next((price for name, price in prices.items() if _price_key(name) == gpu_id), None)
 
 
-def _of_node(node: NodeArgs, args: ServingStackArgs) -> Offer:
+def _of_node(node: NodeArgs, args: ServingStackArgs) -> list[Offer]:
     gpu = catalog.gpu(node.accelerator, node.form)
     own = _own_price(args, gpu.id, None)
     reference = catalog.reference_price(gpu.id)
@@ -206,26 +232,30 @@ def _of_node(node: NodeArgs, args: ServingStackArgs) -> Offer:
         usd, basis, date, source = reference.usd_per_gpu_hour, "reference", reference.date, reference.label
     else:
         usd, basis, date, source = 0.0, "unknown", "unknown", "no price is known for this GPU"
-    return Offer(
-        gpu=gpu,
-        gpus_per_node=node.gpus,
-        nodes=node.count,
-        cpu_per_node=node.cpu,
-        memory_per_node=node.memory,
-        usd_per_gpu=usd,
-        whole_nodes=False,
-        instance_type=None,
-        cloud=None,
-        region=None,
-        interconnect=gpu.interconnect,
-        link_bytes_per_s=gpu.link_bytes_per_s,
-        basis=basis,
-        price_date=date,
-        price_source=source,
-        selector=tuple(sorted((node.selector or {}).items())),
-        tolerations=node.tolerations,
-        scale_from_zero=node.scale_from_zero,
-    )
+    return [
+        Offer(
+            gpu=part.gpu,
+            gpus_per_node=part.per_node,
+            nodes=node.count,
+            cpu_per_node=node.cpu,
+            memory_per_node=node.memory,
+            usd_per_gpu=usd * (1.0 if part.cut is None else part.cut.price_share),
+            whole_nodes=False,
+            instance_type=None,
+            cloud=None,
+            region=None,
+            interconnect=gpu.interconnect,
+            link_bytes_per_s=gpu.link_bytes_per_s,
+            basis=basis,
+            price_date=date,
+            price_source=source,
+            selector=tuple(sorted((node.selector or {}).items())),
+            tolerations=node.tolerations,
+            scale_from_zero=node.scale_from_zero,
+            cut=part.cut,
+        )
+        for part in slices.parts(node, gpu, args.colocate)
+    ]
 
 
 @cache

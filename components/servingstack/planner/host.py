@@ -75,14 +75,18 @@ class Ranks:
     """What is downloaded to the node's disk; 0 where the weights lie on a volume."""
     whole_files: bool = False
     """Whether a file of weights is read whole before it is copied."""
+    adapters: int = 0
+    """All LoRA adapters: each process keeps them in memory, and the disk holds them."""
 
 
 def host(hardware: HardwareArgs, ranks: Ranks, *, files_in_memory: bool = False) -> Host | Violation:
     """The host side of a replica; request and limit are the same unless given. A violation where what was
     given is too little. `files_in_memory`: what is written counts in the memory."""
     needed = needed_memory(ranks.count, ranks.weights, ranks.load_format, whole_files=ranks.whole_files)
+    needed += ranks.count * ranks.adapters
     what = f"{ranks.count} ranks, their loading buffers, and shared memory"
-    needs = _Needs(ranks.count, needed, shared_memory(ranks.count), ranks.stored, what, files_in_memory)
+    stored = ranks.stored + ranks.adapters
+    needs = _Needs(ranks.count, needed, shared_memory(ranks.count), stored, what, files_in_memory)
     return _host(hardware, needs)
 
 

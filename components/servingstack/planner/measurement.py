@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from servingstack import measured
+from servingstack.catalog import Gpu
 from servingstack.measured import Calibration, Estimated
 from servingstack.plan import PlanWarning
 
@@ -20,27 +21,31 @@ from .load import Replica
 from .performance import Speed
 from .precision import Served
 
+OF_A_PART = "it is taken to be of whole GPUs, and a part of one is planned, {}"
+"""No table can say that it was measured on a slice."""
 ROOM = "the measured table"
 """What limits a batch that may not grow beyond what was measured."""
 
 
-def calibrated(demand: Demand, replica: Replica, accelerator: str, gpus: int, served: Served) -> Replica:
+def calibrated(demand: Demand, replica: Replica, gpu: Gpu, gpus: int, served: Served) -> Replica:
     """The replica with its speed as measured, or as it is where no table applies."""
     table = demand.args.measured
-    if table is None or refusal(demand, accelerator, gpus, served.precision) is not None:
+    if table is None or refusal(demand, gpu, gpus, served.precision) is not None:
         return replica
     band = measured.band(table, demand.input_tokens, demand.output_tokens)
     known = replace(replica.speed, band=band, source=table.source)
     return replace(replica, speed=known, measured=_calibration(demand, replica))
 
 
-def refusal(demand: Demand, accelerator: str, gpus: int, precision: str) -> str | None:
+def refusal(demand: Demand, gpu: Gpu, gpus: int, precision: str) -> str | None:
     """Why the table says nothing about a candidate; None where it does, or where there is none."""
     table, model = demand.args.measured, demand.args.model.id
     if table is None:
         return None
+    if gpu.part:
+        return OF_A_PART.format(gpu.device)
     return measured.mismatch(
-        table, model=model, accelerator=accelerator, gpus_per_replica=gpus, precision=precision
+        table, model=model, accelerator=gpu.id, gpus_per_replica=gpus, precision=precision
     )
 
 
@@ -49,14 +54,14 @@ def room(replica: Replica) -> int | None:
     return None if replica.measured is None else max(1, int(replica.measured.table.useful))
 
 
-def batches(demand: Demand, accelerator: str) -> tuple[tuple[int, float], ...]:
+def batches(demand: Demand, gpu: Gpu) -> tuple[tuple[int, float], ...]:
     """Batch sizes and seconds on a GPU out of the table, rising; empty where it says nothing of them.
 
     How many requests were in a batch is Little's law over the model's own time: requests per second x its
     seconds. A copy that idles between batches had larger ones than that, so the times err to the safe
     side."""
     table = demand.args.measured
-    if table is None or batches_refusal(demand, accelerator) is not None:
+    if table is None or batches_refusal(demand, gpu) is not None:
         return ()
     gpus = 1 if table.gpus_per_replica is None else table.gpus_per_replica
     slowest: dict[int, float] = {}
@@ -69,19 +74,20 @@ def batches(demand: Demand, accelerator: str) -> tuple[tuple[int, float], ...]:
     return tuple(zip(sizes, rising, strict=True))
 
 
-def batches_refusal(demand: Demand, accelerator: str) -> str | None:
+def batches_refusal(demand: Demand, gpu: Gpu) -> str | None:
     """Why the table says nothing of an engine's batches of whole requests; None where it does, or where there
     is none."""
     table, batcher = demand.args.measured, demand.batcher
     if table is None or batcher is None:
         return None
-    if table.accelerator is not None and table.accelerator != accelerator:
-        return f"the table was measured with accelerator {table.accelerator} where {accelerator} is planned"
+    if gpu.part or table.accelerator not in (None, gpu.id):
+        measured_on = f"the table was measured with accelerator {table.accelerator} where {gpu.id} is planned"
+        return OF_A_PART.format(gpu.device) if gpu.part else measured_on
     if all(row.batch_ms is None for row in table.rows):
         return "it says nothing of the model's own time in a batch; perf_analyzer's CSV from a Triton does"
     if batcher.copies > 1:
         return "copies on one GPU slow each other, and the table cannot tell how much; use model.batch_times"
-    if any(row.accelerator == accelerator for row in demand.args.model.batch_times):
+    if any(row.accelerator == gpu.id for row in demand.args.model.batch_times):
         return "model.batch_times, which are of single batches, win over it"
     return None
 

@@ -14,6 +14,7 @@ from servingstack import catalog
 from servingstack.catalog import GIB, Gpu, Model
 from servingstack.plan import MemoryBar
 
+from .adapters import Room
 from .precision import Served
 
 GPU_MEMORY_UTILIZATION = 0.90
@@ -58,6 +59,8 @@ class Footprint:
     kv_per_token: float
     """Cache of one token on this GPU while no window is reached."""
     model: Model
+    adapters: int = 0
+    """Room for LoRA adapters, a part of `fixed`."""
 
     def overhead(self, sequences: int) -> int:
         """Everything but weights and cache."""
@@ -97,8 +100,9 @@ class Footprint:
             total=self.total,
             weights=self.weights,
             kv_cache=max(0, self.usable - self.weights - overhead),
-            overhead=overhead,
+            overhead=overhead - self.adapters,
             reserved=self.total - self.usable,
+            adapters=self.adapters,
         )
 
 
@@ -138,6 +142,8 @@ class Share:
     """max_num_batched_tokens."""
     weights: int
     """Of the whole model, bytes, as served."""
+    room: Room | None = None
+    """Adapters that may be in a batch; None without any."""
 
 
 def roomy_step_tokens(model: Model, gpu: Gpu, served: Served, share: Share) -> int:
@@ -161,6 +167,10 @@ def footprint(model: Model, gpu: Gpu, served: Served, share: Share) -> Footprint
     fixed = CONTEXT_BYTES + GRAPH_BYTES + weights * WEIGHT_SLACK + experts * EXPERT_SLACK
     fixed += NCCL_BYTES if ranks > 1 else 0
     fixed += MULTIMODAL_BYTES if model.architecture.endswith("ForConditionalGeneration") else 0
+    adapters = 0
+    if share.room is not None:
+        adapters = share.room.gpu_bytes(model, (share.tp, share.pp), share.step_tokens)
+        fixed += adapters + GRAPH_BYTES  # graphs are captured with adapters and without
     fixed += share.step_tokens * activation_bytes_per_token(model, share.tp, served.activation_bytes)
     return Footprint(
         usable=int(gpu.cuda_bytes * share.utilization),
@@ -170,6 +180,7 @@ def footprint(model: Model, gpu: Gpu, served: Served, share: Share) -> Footprint
         per_sequence=float(SAMPLER_BYTES * model.vocab),
         kv_per_token=kv_per_token_per_gpu(model, share.tp, share.pp, share.kv_bytes),
         model=model,
+        adapters=adapters,
     )
 
 

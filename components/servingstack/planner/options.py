@@ -28,7 +28,7 @@ class Planned:
     """A plan and what the search minimised for it."""
 
     plan: ServingPlan
-    order: tuple[float, float, int, str, str]
+    order: tuple[float, float, float, str, str]
 
 
 def choose(args: ServingStackArgs) -> ServingPlan:

@@ -11,6 +11,7 @@ from servingstack.plan import Alternative, Cost, Estimate, Expected
 
 from .candidate import STAGES, Loss
 from .demand import Demand, resolve
+from .hardware import Offer
 from .precision import fallback
 from .search import Considered, Outcome, Solution, search
 
@@ -102,10 +103,16 @@ def alternatives(outcome: Outcome, option: str) -> tuple[Alternative, ...]:
     kept: dict[tuple[str, int], Considered] = {}
     for item in sorted(outcome.considered, key=_rank):
         if item.outcome is not best:
-            kept.setdefault((item.offer.gpu.id, item.tp * item.pp), item)
-    own = (best.fit.layout.offer.gpu.id, best.fit.layout.gpus)
+            kept.setdefault((_device(item.offer), item.tp * item.pp), item)
+    own = (_device(best.fit.layout.offer), best.fit.layout.gpus)
     rows = [item for key, item in kept.items() if key != own or isinstance(item.outcome, Solution)]
     return tuple(_alternative(item, best, option) for item in _varied(rows))
+
+
+def _device(offer: Offer) -> str:
+    """What a reader compares: each slice, and of the turns of a GPU one."""
+    turn = offer.cut is not None and not offer.cut.isolated
+    return f"{offer.gpu.id} turn" if turn else offer.gpu.device
 
 
 def _rank(item: Considered) -> tuple[int, float]:
@@ -121,8 +128,8 @@ def _varied(rows: list[Considered]) -> Iterable[Considered]:
     firsts: list[Considered] = []
     rest: list[Considered] = []
     for item in rows:
-        (rest if item.offer.gpu.id in seen else firsts).append(item)
-        seen.add(item.offer.gpu.id)
+        (rest if _device(item.offer) in seen else firsts).append(item)
+        seen.add(_device(item.offer))
     return sorted((firsts + rest)[:MOST], key=_rank)
 
 
@@ -132,6 +139,7 @@ def _alternative(item: Considered, best: Solution, option: str) -> Alternative:
     return Alternative(
         option=option,
         accelerator=item.offer.gpu.id,
+        gpu_part=item.offer.gpu.part or None,
         instance_type=item.offer.instance_type,
         gpus_per_replica=item.tp * item.pp,
         tensor_parallel_size=item.tp,

@@ -12,6 +12,7 @@ from typing import Any
 
 from servingstack import catalog
 from servingstack.args import ServingStackArgs, latency_objectives
+from servingstack.engines.registry import tuning
 from servingstack.errors import Infeasible, InvalidInput, Nearest
 from servingstack.targets import Capabilities
 from servingstack.units import format_duration
@@ -66,7 +67,7 @@ def _with(args: ServingStackArgs, part: str, **fields: Any) -> ServingStackArgs:
 def _cost(solution: Solution) -> str:
     found = solution.fit.layout
     return (
-        f"{solution.fleet.low} to {solution.fleet.high} replicas of {found.gpus} x {found.offer.gpu.id}, "
+        f"{solution.fleet.low} to {solution.fleet.high} replicas of {found.gpus} x {found.offer.gpu.device}, "
         f"${solution.fleet.hourly_usd:.2f}/h"
     )
 
@@ -176,7 +177,20 @@ def _model(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
         found = _solve(_with(args, "model", precision="fp8"), can)
         if found is not None:
             yield Nearest("model.precision: fp8", _cost(found))
+    yield from _adapters(args, can)
     yield from _repositories(args, can)
+
+
+def _adapters(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
+    """Fewer LoRA adapters in a batch: the others wait in the host's memory."""
+    places = len(args.model.adapters)
+    while places > 1:
+        places //= 2
+        fewer = tuning(args).model_copy(update={"max_loras": places})
+        found = _solve(args.model_copy(update={"engine": fewer}), can)
+        if found is not None:
+            yield Nearest(f"engine.max_loras: {places}", _cost(found))
+            return
 
 
 def _repositories(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from servingstack.catalog import Model
+from servingstack.catalog import Gpu, Model
 from servingstack.errors import InvalidInput, Violation
 
 from .candidate import STAGES, Fit, Layout, Loss, Open, fit, layout, narrowed, opened
@@ -32,10 +32,10 @@ class Solution:
     fleet: Fleet
 
     @property
-    def order(self) -> tuple[float, float, int, str, str]:
+    def order(self) -> tuple[float, float, float, str, str]:
         """What is minimised, and how ties break."""
         found, offer = self.fit.layout, self.fit.layout.offer
-        gpus = self.fleet.high * found.gpus
+        gpus = round(self.fleet.high * found.gpus * offer.price_share, 6)
         return (
             round(self.fleet.steady_usd, 6),
             round(self.fleet.peak_usd, 6),
@@ -111,7 +111,7 @@ def _whole(demand: Demand, available: tuple[Offer, ...], precision: str) -> list
     gpus = 1 if asked is None else asked
     return [
         (offer, gpus, 1, layout(demand, offer, gpus, 1, precision))
-        if gpus <= offer.gpus_per_node
+        if gpus <= offer.most_gpus
         else (offer, gpus, 1, _too_few(demand, offer))
         for offer in available
     ]
@@ -121,10 +121,10 @@ def _layouts(demand: Demand, available: tuple[Offer, ...], precision: str) -> li
     found: list[_Tried] = []
     model, pins = demand.model, pins_of(demand)
     for offer in available:
-        tried = _filled(demand, offer, precision, splits(model, precision, offer.gpus_per_node, pins))
+        tried = _filled(demand, offer, precision, splits(model, precision, offer.most_gpus, pins))
         for more in (uneven, pipelines) if pins.free else ():
             if not any(isinstance(item[3], Layout) for item in tried):
-                tried += _filled(demand, offer, precision, more(model, precision, offer.gpus_per_node))
+                tried += _filled(demand, offer, precision, more(model, precision, offer.most_gpus))
         found += tried if tried else [(offer, 1, 1, _too_few(demand, offer))]
     return found
 
@@ -145,13 +145,15 @@ def _too_few(demand: Demand, offer: Offer) -> Loss:
     pinned = demand.engine.tensor_parallel_size
     path = "engine.tensor_parallel_size" if pinned is not None else "hardware.gpus_per_replica"
     reason = f"a node of {offer.label} has {offer.gpus_per_node} GPUs, and a replica lives on one node"
+    if offer.cut is not None:
+        reason = f"{offer.label} is a part of a GPU, which no model can be split over with another"
     return Loss("memory", reason, path)
 
 
 def _check_pins(demand: Demand, precision: str, available: tuple[Offer, ...]) -> None:
     """A pin that is illegal for the model, whatever the hardware, lists what is legal."""
     pins, model = pins_of(demand), demand.model
-    largest = max(offer.gpus_per_node for offer in available)
+    largest = max(offer.most_gpus for offer in available)
     legal = legal_tp(model, precision, largest)
     if not legal:
         raise InvalidInput([_unsplittable(model, precision)])
@@ -200,7 +202,7 @@ class _Open:
     floor: float
 
 
-_Key = tuple[str, str, float, int, int, str]
+_Key = tuple[Gpu, float, int, int, str]
 
 
 class _Memory:
@@ -234,7 +236,7 @@ def _evaluate(demand: Demand, tried: list[_Tried], precision: str) -> Outcome:
 
 def _key(found: Layout) -> _Key:
     gpu, link = found.offer.gpu, found.offer.link_bytes_per_s
-    return gpu.id, gpu.form, link, found.tp, found.pp, found.served.precision
+    return gpu, link, found.tp, found.pp, found.served.precision
 
 
 def _open(demand: Demand, found: Layout | Loss, memory: _Memory) -> _Open | Loss:

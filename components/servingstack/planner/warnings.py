@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from servingstack.plan import Expected, PlanWarning, Scaling
 from servingstack.watched import OBJECTIVE_DAYS
 
-from . import measurement
+from . import measurement, suggest
 from .candidate import WHAT, unqueued
 from .demand import Demand, resolve
 from .fleet import ramped_rps
@@ -38,6 +38,7 @@ def warnings_of(
         *_objectives(demand, expected),
         *_starts(demand, chosen, scaling),
         *_waste(demand, chosen, expected),
+        *_parts(demand, chosen, expected),
         *_overridden(demand, scaling),
         *_measured(demand, chosen),
     )
@@ -212,8 +213,9 @@ def _ramped_replicas(demand: Demand, chosen: Solution, scaling: Scaling) -> int:
 
 def _waste(demand: Demand, chosen: Solution, expected: Expected) -> Iterator[PlanWarning]:
     """A GPU that was asked for and has little to do, where a cheaper one would meet every demand."""
-    args = demand.args
-    if expected.utilisation_at_peak >= IDLE:
+    args, cut = demand.args, chosen.fit.layout.offer.cut
+    shared = cut is not None and not cut.isolated  # others use the rest of it
+    if expected.utilisation_at_peak >= IDLE or shared:
         return
     engine = {"tensor_parallel_size": None} if demand.engine.tensor_parallel_size is not None else {}
     free = {"accelerators": None, "gpus_per_replica": None, "instance_type": None, "nodes": None}
@@ -231,10 +233,36 @@ def _waste(demand: Demand, chosen: Solution, expected: Expected) -> Iterator[Pla
     yield _warn(
         "gpu-mostly-idle",
         path if args.hardware.nodes is None else "hardware.nodes",
-        f"{found.gpus} x {found.offer.gpu.id} would be {expected.utilisation_at_peak:.0%} busy at the peak; "
-        f"{other.gpus} x {other.offer.gpu.id} meets every demand at ${better.fleet.hourly_usd:.2f}/h "
-        f"instead of "
-        f"${chosen.fleet.hourly_usd:.2f}/h.",
+        f"{found.gpus} x {found.offer.gpu.device} would be {expected.utilisation_at_peak:.0%} busy at the "
+        f"peak; {other.gpus} x {other.offer.gpu.device} meets every demand at "
+        f"${better.fleet.hourly_usd:.2f}/h instead of ${chosen.fleet.hourly_usd:.2f}/h.",
+    )
+
+
+def _parts(demand: Demand, chosen: Solution, expected: Expected) -> Iterator[PlanWarning]:
+    """A whole GPU for a small model, and a shared one for what it can be promised there."""
+    found = chosen.fit.layout
+    said = suggest.sentence(demand.args, chosen, demand.can, expected.utilisation_at_peak)
+    if said is not None:
+        yield _warn(
+            "small-model-big-gpu",
+            "hardware.nodes" if demand.args.hardware.nodes is not None else "hardware.accelerators",
+            f"A whole {found.offer.gpu.id} would be {expected.utilisation_at_peak:.0%} busy at the peak. "
+            f"{said}",
+        )
+    cut = found.offer.cut
+    if cut is None or cut.isolated:
+        return
+    asked = [limit.path for limit in demand.limits if limit.path.startswith("slo.")]
+    loose = demand.batcher is not None
+    held = f" Nothing holds {demand.kind.kind} to its share: it takes what its models need." if loose else ""
+    promised = f", {', '.join(asked)} among it," if asked else ""
+    yield _warn(
+        "shared-gpu-without-isolation",
+        "hardware.nodes" if cut.group is None else "colocate",
+        f"Up to {cut.turns} pods share the GPU: what is planned{promised} holds while each keeps to its "
+        "share of memory and its turn, and an error that makes the GPU fail ends all of them. Slices (mig) "
+        f"isolate.{held}",
     )
 
 
@@ -274,7 +302,7 @@ def _overridden(demand: Demand, scaling: Scaling) -> Iterator[PlanWarning]:
 
 def _measured(demand: Demand, chosen: Solution) -> Iterator[PlanWarning]:
     found = chosen.fit.layout
-    gpu = found.offer.gpu.id
+    gpu = found.offer.gpu
     if demand.batcher is None:
         why_not = measurement.refusal(demand, gpu, found.gpus, found.served.precision)
     else:

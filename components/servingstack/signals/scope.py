@@ -40,6 +40,9 @@ HELD = "servingstack_held_requests"
 
 # NVIDIA/dcgm-exporter etc/default-counters.csv: percent, and MiB.
 GPU_UTILISATION = "DCGM_FI_DEV_GPU_UTIL"
+GPU_ACTIVE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+"""A ratio. Of a slice there is no other: DCGM_FI_DEV_GPU_UTIL exists for whole GPUs alone. A slice's series
+bear `GPU_I_ID` and `GPU_I_PROFILE` (dcgm-exporter internal/pkg/rendermetrics)."""
 GPU_MEMORY_USED = "DCGM_FI_DEV_FB_USED"
 GPU_MEMORY_FREE = "DCGM_FI_DEV_FB_FREE"
 

@@ -59,18 +59,18 @@ def signals(stack: Stack) -> tuple[tuple[Signal, ...], tuple[Unavailable, ...]]:
         *_from_engine(stack),
         *_from_door(stack.scope),
         *_queue(stack),
-        *_gpu(stack.scope),
+        *_gpu(stack),
         *_capacity(stack),
     ]
     if stack.generates:
-        return tuple(found), (_CLIENT_LATENCY, *_not_exported(stack))
+        return tuple(found), (_CLIENT_LATENCY, *_not_exported(stack), *_not_apart(stack))
     reason = f"A model for task {stack.architecture.task} generates no tokens."
     every = [*(signal.id for signal in found), *(name for name in _FROM_ENGINE if not stack.has(name))]
     missing = [Unavailable(signal=name, reason=reason) for name in every if name.startswith(_GENERATION)]
     missing += _not_exported(stack)
     return (
         tuple(signal for signal in found if not signal.id.startswith(_GENERATION)),
-        (_CLIENT_LATENCY, *missing),
+        (_CLIENT_LATENCY, *missing, *_not_apart(stack)),
     )
 
 
@@ -160,25 +160,49 @@ def _queue(stack: Stack) -> list[Signal]:
     return found
 
 
-def _gpu(scope: Scope) -> list[Signal]:
+def _gpu(stack: Stack) -> list[Signal]:
+    matched, part = stack.scope.gpu, stack.architecture.gpu_part
     busy, used, free = (
-        f"{metric}{{{scope.gpu}}}" for metric in (s.GPU_UTILISATION, s.GPU_MEMORY_USED, s.GPU_MEMORY_FREE)
+        f"{metric}{{{matched}}}" for metric in (s.GPU_UTILISATION, s.GPU_MEMORY_USED, s.GPU_MEMORY_FREE)
     )
+    scale, what = " / 100", "GPU"
+    if part is not None and part.kind == "mig":
+        busy, scale, what = f"{s.GPU_ACTIVE}{{{matched}}}", "", f"GPU slice {part.name}"
+    elif part is not None:
+        what = "Shared GPU, all who use it:"
     return [
         Signal(
             id="gpu_utilisation",
-            title="GPU utilisation, mean",
+            title=f"{what} utilisation, mean",
             unit="ratio",
-            query=f"avg({busy}) / 100",
-            queries={"least busy": f"min({busy}) / 100", "busiest": f"max({busy}) / 100"},
+            query=f"avg({busy}){scale}",
+            queries={"least busy": f"min({busy}){scale}", "busiest": f"max({busy}){scale}"},
         ),
         Signal(
             id="gpu_memory",
-            title="GPU memory in use",
+            title=f"{what} memory in use",
             unit="ratio",
             query=f"sum({used})\n/\n(sum({used}) + sum({free}))",
         ),
     ]
+
+
+def _not_apart(stack: Stack) -> list[Unavailable]:
+    """What cannot be told of one stack, or of one adapter, among others."""
+    found: list[Unavailable] = []
+    part = stack.architecture.gpu_part
+    if part is not None and part.kind == "turn":
+        reason = (
+            "DCGM measures a GPU, not who takes its turns: the panels show all pods on it. The exporter must "
+            "run with --kubernetes-virtual-gpus, or it names only one of them."
+        )
+        found.append(Unavailable(signal="gpu_utilisation and gpu_memory of this stack alone", reason=reason))
+    if stack.architecture.adapters:
+        reason = (
+            f"{stack.architecture.engine} names the base model on every series, whichever adapter was asked."
+        )
+        found.append(Unavailable(signal="latency and tokens by adapter", reason=reason))
+    return found
 
 
 def _capacity(stack: Stack) -> list[Signal]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from servingstack.naming import physical_name
 from servingstack.plan import ServingPlan
-from servingstack.targets.kubernetes import parts
+from servingstack.targets.kubernetes import parts, sharing
 from servingstack.targets.kubernetes.parts import Body, Manifest, manifest
 from servingstack.targets.kubernetes.workload import gpu_tolerations
 
@@ -83,14 +83,17 @@ def placeholders(plan: ServingPlan) -> Manifest:
         "ephemeral-storage": _WAITING_RESOURCES["ephemeral-storage"],
     }
     spec = _waiting_pod(plan, requests, {parts.placement(plan).gpu_resource: str(gpus)})
+    labels = parts.labels(plan, parts.PLACEHOLDER) | sharing.labels(plan)
     spec["priorityClassName"] = priority(plan).name
     spec["terminationGracePeriodSeconds"] = 0
     if node_selector := parts.placement(plan).node_selector:
         spec["nodeSelector"] = node_selector
+    if (affinity := sharing.affinity(plan)) is not None:
+        spec["affinity"] = affinity
     body: Body = {
         "replicas": plan.scaling.placeholder_pods,
         "selector": {"matchLabels": parts.selector(plan, parts.PLACEHOLDER)},
-        "template": {"metadata": {"labels": parts.labels(plan, parts.PLACEHOLDER)}, "spec": spec},
+        "template": {"metadata": {"labels": labels}, "spec": spec},
     }
     # Pending is what a placeholder is meant to be while its node starts.
     metadata = parts.metadata(

@@ -48,7 +48,7 @@ def engine(plan: ServingPlan) -> Manifest:
             {"from": [metrics], "ports": _ports(plan.container.metrics_port)},
         ]
     egress = [_names()]
-    if parts.placement(plan).weights_claim is None:
+    if parts.placement(plan).weights_claim is None or plan.container.downloads:
         egress.append({"to": _outside(), "ports": _ports(_HTTPS)})
     spec = _spec(plan, component, ingress, egress)
     metadata = parts.metadata(plan, plan.names["engine"], component)

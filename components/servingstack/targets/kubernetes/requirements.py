@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from servingstack.plan import ServingPlan
+from servingstack.targets.kubernetes import sharing
 from servingstack.targets.kubernetes.parts import Manifest, placement
 
 
@@ -25,6 +26,7 @@ class Requirement:
     """Custom resource definitions by which its presence is known; empty where it has none."""
 
 
+SLICE = "nvidia.com/mig-"
 _ALL = (
     # fallback.behavior came with 2.17 (kedacore/keda CHANGELOG.md).
     Requirement(
@@ -54,7 +56,25 @@ _ALL = (
 def requirements(objects: Sequence[Manifest]) -> tuple[Requirement, ...]:
     """What these objects of a stack need."""
     roles = {each.role for each in objects}
-    return tuple(each for each in _ALL if roles & set(each.roles))
+    found = tuple(each for each in _ALL if roles & set(each.roles))
+    return (*found, *_of_parts(objects))
+
+
+def _of_parts(objects: Sequence[Manifest]) -> tuple[Requirement, ...]:
+    """What GPUs that are cut or shared take: the deployment says which it asks for."""
+    pod = next((each.body["spec"]["template"] for each in objects if each.role == "deployment"), None)
+    if pod is None:
+        return ()
+    asked = {key for each in pod["spec"]["containers"] for key in each["resources"]["limits"]}
+    slices = sorted(key.removeprefix(SLICE) for key in asked if key.startswith(SLICE))
+    if slices:
+        name = f"GPUs cut into slices {', '.join(slices)}, device plugin with MIG strategy mixed"
+        return (Requirement(name, "makes MIG slices a resource that pods can ask for", ("deployment",)),)
+    if sharing.LABEL not in pod["metadata"]["labels"]:
+        return ()
+    why = "lets several pods ask for one GPU; without the exporter's option its panels show one of them"
+    name = "device plugin with time-slicing, DCGM exporter with --kubernetes-virtual-gpus"
+    return (Requirement(name, why, ("deployment",)),)
 
 
 def definitions(plan: ServingPlan, objects: Sequence[Manifest]) -> tuple[str, ...]:

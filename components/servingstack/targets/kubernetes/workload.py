@@ -15,10 +15,13 @@ from importlib import resources
 from typing import Any
 
 from servingstack.plan import EnvVar, Flag, ServingPlan, Toleration
-from servingstack.targets.kubernetes import parts
+from servingstack.targets.kubernetes import parts, sharing
 from servingstack.targets.kubernetes.parts import Body, Manifest, manifest
 
 SCRIPTS_PATH = "/etc/servingstack"
+GPU_TAINT = "nvidia.com/gpu"
+FETCH_MEMORY = "1Gi"
+"""Of what fetches adapters: Python and the hub's client, which writes in chunks."""
 STARTUP_POLL_S = 5
 """Between two tries of the start-up probe's script."""
 STARTUP_MARGIN_S = 15
@@ -78,11 +81,28 @@ def _warm_up_files(plan: ServingPlan) -> dict[str, str]:
             None,
         ),
     }
-    script = resources.files("servingstack.targets.kubernetes").joinpath("warm_up.py")
     return {
-        "warm_up.py": script.read_text(encoding="utf-8"),
+        "warm_up.py": _script("warm_up.py"),
         "warm_up.json": json.dumps(settings, indent=2, sort_keys=True) + "\n",
+        **_fetch_files(plan),
         **{file_key(path): text for path, text in container.files.items()},
+    }
+
+
+def _script(name: str) -> str:
+    script = resources.files("servingstack.targets.kubernetes").joinpath(name)
+    return script.read_text(encoding="utf-8")
+
+
+def _fetch_files(plan: ServingPlan) -> dict[str, str]:
+    """What is fetched before the engine starts, and who does it."""
+    if not plan.container.downloads:
+        return {}
+    ranks = {adapter.path: adapter.rank for adapter in plan.architecture.adapters}
+    wanted = [each.model_dump() | {"rank": ranks[each.path]} for each in plan.container.downloads]
+    return {
+        "fetch.py": _script("fetch.py"),
+        "fetch.json": json.dumps(wanted, indent=2, sort_keys=True) + "\n",
     }
 
 
@@ -162,7 +182,10 @@ def pod_template(plan: ServingPlan) -> Body:
         "karpenter.sh/do-not-disrupt": "true",
     }
     return {
-        "metadata": {"labels": parts.labels(plan, component), "annotations": annotations},
+        "metadata": {
+            "labels": parts.labels(plan, component) | sharing.labels(plan),
+            "annotations": annotations,
+        },
         "spec": _pod_spec(plan),
     }
 
@@ -179,17 +202,21 @@ def _pod_spec(plan: ServingPlan) -> Body:
         "containers": [_engine_container(plan)],
         "volumes": _volumes(plan),
     }
+    if plan.container.downloads:
+        spec["initContainers"] = [_fetcher(plan)]
     if node_selector := parts.placement(plan).node_selector:
         spec["nodeSelector"] = node_selector
+    if (affinity := sharing.affinity(plan)) is not None:
+        spec["affinity"] = affinity
     return spec
 
 
 def gpu_tolerations(plan: ServingPlan) -> list[Body]:
-    """The key that GKE taints GPU nodes by, whatever the value (kserve docs/samples/accelerators), and the
-    planned ones: elsewhere whoever makes the nodes chooses, as AKS' guide does with `sku=gpu:NoSchedule`
-    (learn.microsoft.com/azure/aks/use-node-taints)."""
+    """The key that GKE taints GPU nodes by, cut or not, whatever the value (kserve
+    docs/samples/accelerators), and the planned ones: elsewhere whoever makes the nodes chooses, as AKS' guide
+    does with `sku=gpu:NoSchedule` (learn.microsoft.com/azure/aks/use-node-taints)."""
     place = parts.placement(plan)
-    own = {"key": place.gpu_resource, "operator": "Exists", "effect": "NoSchedule"}
+    own = {"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"}
     return [own, *(_toleration(each) for each in place.tolerations)]
 
 
@@ -224,7 +251,7 @@ def _engine_container(plan: ServingPlan) -> Body:
         "image": container.image,
         "imagePullPolicy": "IfNotPresent",
         "command": list(container.command),
-        "args": [argument(flag) for flag in container.flags],
+        "args": [element for flag in container.flags for element in arguments(flag)],
         "env": [environment(variable) for variable in container.env],
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in _ports(plan)],
         "resources": _resources(plan),
@@ -236,6 +263,28 @@ def _engine_container(plan: ServingPlan) -> Body:
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": _mounts(plan),
     }
+
+
+def _fetcher(plan: ServingPlan) -> Body:
+    """Fetches adapters with the engine's image. The hub must be asked, whatever the engine is told of it."""
+    requests = {"cpu": "100m", "memory": FETCH_MEMORY}
+    mounted = ("scripts", "cache", *(name for name, _ in _writable(plan)))
+    return {
+        "name": "fetch",
+        "image": plan.container.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", f"{SCRIPTS_PATH}/fetch.py", f"{SCRIPTS_PATH}/fetch.json"],
+        "env": [environment(each) for each in plan.container.env if each.name != "HF_HUB_OFFLINE"],
+        "resources": {"requests": requests, "limits": {"memory": FETCH_MEMORY}},
+        "securityContext": parts.container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [mount for mount in _mounts(plan) if mount["name"] in mounted],
+    }
+
+
+def arguments(flag: Flag) -> list[str]:
+    """A flag and its further values, each an element of the argument list."""
+    return [argument(flag), *flag.values]
 
 
 def argument(flag: Flag) -> str:
@@ -312,6 +361,9 @@ def _volumes(plan: ServingPlan) -> list[Body]:
     if place.weights_claim is not None:
         claim = {"claimName": place.weights_claim, "readOnly": True}
         volumes.append({"name": "model", "persistentVolumeClaim": claim})
+    for index, claimed in enumerate(place.adapter_claims):
+        claim = {"claimName": claimed, "readOnly": True}
+        volumes.append({"name": f"adapters-{index}", "persistentVolumeClaim": claim})
     for index, file in enumerate(plan.container.secret_files):
         volumes.append(
             {"name": f"secret-{index}", "secret": {"secretName": file.secret_name, "defaultMode": 0o440}}
@@ -333,6 +385,10 @@ def _mounts(plan: ServingPlan) -> list[Body]:
     ]
     if parts.placement(plan).weights_claim is not None:
         mounts += _model_mounts(plan)
+    mounts += [
+        {"name": f"adapters-{index}", "mountPath": path, "readOnly": True}
+        for index, path in enumerate(parts.placement(plan).adapter_claims.values())
+    ]
     mounts += [
         {"name": f"secret-{index}", "mountPath": file.path, "subPath": file.secret_key, "readOnly": True}
         for index, file in enumerate(container.secret_files)
