@@ -81,7 +81,9 @@ class ServingStack(pulumi.ComponentResource):
         self.endpoint = serving.endpoint
         self.dashboard_url = serving.dashboard_url
         self.hourly_cost = pulumi.Output.from_input(plan.cost.hourly_usd)
-        self.plan = pulumi.Output.from_input(plan.model_dump(mode="json"))
+        # `from_input` would make an output, and a task, of each of the thousand values inside.
+        document = plan.model_dump(mode="json")
+        self.plan = pulumi.Output.from_input(plan.name).apply(lambda _: document)
         self.register_outputs(
             {
                 "endpoint": self.endpoint,
