@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,25 @@ def test_a_comment_says_what_changes_before_it_says_how(project: Project, comman
     assert text.index("Cost a month") < text.index("| `gpu`") < text.index("<details>")
     assert "### drafts\nNo change." in text
     assert "Capacity: " in text
+
+
+def test_the_pages_example_is_what_is_written(
+    project: Project, command: Command, tmp_path: Path, golden: Callable[[str, str], None]
+) -> None:
+    """The page on pull requests links to this file."""
+    project.write(CHAT, DRAFTS)
+    project.commit()
+    project.write(TALL, DRAFTS)
+    said = {
+        "policyName": "request-timeout",
+        "enforcementLevel": "advisory",
+        "resourceUrn": URN,
+        "message": "The client must set its own timeout of 30 s.",
+    }
+    path = _written(tmp_path, _event("replace", "endpointConfigName"), {"policyEvent": said}, END)
+    text = command("preview", "dev", "--diff", "HEAD", "--comment", "--engine", str(path)).out
+    assert "**replaced: `chat-endpoint`**" in text
+    golden("cli/comment.md", text)
 
 
 def test_a_comment_on_nothing_says_so_in_a_line(project: Project, command: Command) -> None:

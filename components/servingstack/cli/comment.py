@@ -142,7 +142,7 @@ def comment(
 ) -> str:
     """The whole comment."""
     head = [marker(environment), f"## Serving: `{_code(environment)}`", *_summary(difference, planned)]
-    lost = [] if preview is None else list(_lost(preview))
+    lost = [] if preview is None else ["\n".join(_lost(preview))]
     parts = ["\n".join(_stack(name, one, planned[name])) for name, one in difference.stacks.items()]
     folded = [
         _folded(f"Resources of {name}", _resources(one))
@@ -150,7 +150,7 @@ def comment(
         if _touched(one)
     ]
     foot = [] if preview is None else list(_counts(preview))
-    return _cut([*head, *lost, *parts, *foot], folded)
+    return _cut([part for part in (*head, *lost, *parts, *foot) if part], folded)
 
 
 def _cut(always: list[str], folded: list[str]) -> str:
