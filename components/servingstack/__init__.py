@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from servingstack.targets.modal.existing import ModalExisting
     from servingstack.targets.modal.resources import ModalApp
     from servingstack.targets.modal.settings import ModalArgs
+    from servingstack.targets.replicate.existing import ReplicateExisting
+    from servingstack.targets.replicate.resources import ReplicateDeployment
+    from servingstack.targets.replicate.settings import ReplicateArgs
 
 _MODULES = {
     "AdapterArgs": "adapter_args",
@@ -77,6 +80,9 @@ _MODULES = {
     "Nearest": "errors",
     "NodeArgs": "args",
     "ObservabilityArgs": "args",
+    "ReplicateArgs": "targets.replicate.settings",
+    "ReplicateDeployment": "targets.replicate.resources",
+    "ReplicateExisting": "targets.replicate.existing",
     "RolloutArgs": "args",
     "SageMakerArgs": "targets.aws.sagemaker.settings",
     "SageMakerEndpoint": "targets.aws.sagemaker.resources",
@@ -135,6 +141,9 @@ __all__ = [
     "Nearest",
     "NodeArgs",
     "ObservabilityArgs",
+    "ReplicateArgs",
+    "ReplicateDeployment",
+    "ReplicateExisting",
     "RolloutArgs",
     "SageMakerArgs",
     "SageMakerEndpoint",

@@ -62,11 +62,12 @@ from servingstack.targets.aws.sagemaker.settings import SageMakerArgs
 from servingstack.targets.azure.container_apps.settings import ContainerAppsArgs
 from servingstack.targets.gcp.cloud_run.settings import CloudRunArgs
 from servingstack.targets.modal.settings import ModalArgs
+from servingstack.targets.replicate.settings import ReplicateArgs
 from servingstack.units import Count, Duration, Seconds, Size
 from servingstack.wording import known_fields
 
 Precision = Literal["auto", "bf16", "fp16", "fp8", "int8", "awq", "gptq", "mxfp4"]
-Option = Literal["auto", "kubernetes", "cloud-run", "sagemaker", "container-apps", "modal"]
+Option = Literal["auto", "kubernetes", "cloud-run", "sagemaker", "container-apps", "modal", "replicate"]
 """The options that this release can provision. Each has a folder under `targets/`."""
 
 # Bounds of the input: far beyond what is built today, and no sum overflows, no search runs away.
@@ -105,8 +106,9 @@ class ModelArgs(BaseModel):
     `config`."""
     source: str = Field(default="hf", max_length=1024, pattern=MODEL_SOURCE)
     """Where the model comes from: `hf` (the hub), `pvc://<claim>/<path>` (a volume that has it),
-    `azurefile://<share>/<path>` (a share that has it, on Container Apps), for Triton a repository `s3://`,
-    `gs://`, `as://<account>/<container>/<path>`, or `files` (those in `engine.models`). Default `hf`."""
+    `azurefile://<share>/<path>` (a share that has it, on Container Apps), `image://<path>` (a folder of
+    `engine.image`, on Cloud Run), for Triton a repository `s3://`, `gs://`, `as://<account>/<container>/<path>`,
+    or `files` (those in `engine.models`). Default `hf`."""
     revision: str | None = Field(default=None, pattern=REVISION)
     """Commit or tag of the repository. Default: the hub's main branch, which may move."""
     precision: Precision = "auto"
@@ -321,6 +323,8 @@ class TargetArgs(BaseModel):
     """Settings of the `container-apps` option. Default: none set."""
     modal: ModalArgs = ModalArgs.model_construct()
     """Settings of the `modal` option. Default: none set."""
+    replicate: ReplicateArgs = ReplicateArgs()
+    """Settings of the `replicate` option. Default: none set."""
 
 
 class ScalingArgs(BaseModel):

@@ -18,6 +18,7 @@ from servingstack.targets.azure.container_apps.section import ContainerAppsSecti
 from servingstack.targets.capabilities import TimeoutKind
 from servingstack.targets.gcp.cloud_run.section import CloudRunSection
 from servingstack.targets.modal.section import ModalSection
+from servingstack.targets.replicate.section import ReplicateSection
 from servingstack.watched import Monitoring
 
 SCHEMA_VERSION = 1
@@ -119,8 +120,9 @@ class Container(BaseModel):
     warm_up: WarmUp
     public_paths: tuple[str, ...]
     """Paths that clients may call; all others stay closed."""
-    protocol: Literal["openai", "triton", "torchserve"] = "openai"
-    """What clients speak: OpenAI's API, Triton's `/v2` (KServe v2), TorchServe's `/predictions`."""
+    protocol: Literal["openai", "triton", "torchserve", "replicate"] = "openai"
+    """What clients speak: OpenAI's API, Triton's `/v2` (KServe v2), TorchServe's `/predictions`,
+    Replicate's predictions."""
     metrics_port: int | None = None
     """Where metrics are served; None for `port`."""
     grpc_port: int | None = None
@@ -540,6 +542,7 @@ class ServingPlan(BaseModel):
     cloud_run: CloudRunSection | None = None
     container_apps: ContainerAppsSection | None = None
     modal: ModalSection | None = None
+    replicate: ReplicateSection | None = None
     """Decisions of one option alone; None for every other."""
 
     def summary(self) -> dict[str, Any]:

@@ -111,20 +111,20 @@ _config: list[ConfigureRequest] = []
 def difference(olds: dict[str, Any], news: dict[str, Any]) -> DiffResult:
     """What a deployment would change: planned values against the last planned, and against what is there."""
     names = [name for name in news if name not in _KNOWN_LATER and not name.startswith("__")]
-    changed = [name for name in names if _plain(news[name]) != _plain(olds.get(name))]
-    drifted = olds.get("deployed_program") != news.get("fingerprint") or _plain(
+    changed = [name for name in names if plain(news[name]) != plain(olds.get(name))]
+    drifted = olds.get("deployed_program") != news.get("fingerprint") or plain(
         olds.get("deployed_autoscaler")
-    ) != _plain(news.get("autoscaler"))
+    ) != plain(news.get("autoscaler"))
     replaces = [name for name in _REPLACES if name in changed]
     return DiffResult(changes=bool(changed) or drifted, replaces=replaces, delete_before_replace=False)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Whole floats are integers: the engine's wire format knows floats alone."""
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(inner) for inner in value]
+        return [plain(inner) for inner in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from servingstack.args import ServingStackArgs
 from servingstack.errors import Infeasible, InvalidInput
 from servingstack.plan import Alternative, ServingPlan
-from servingstack.targets import Capabilities, all_capabilities, planning
+from servingstack.targets import Capabilities, all_capabilities, planning, published
 
 from .assemble import assemble
 from .checks import check_engine, option_violations
@@ -69,6 +69,9 @@ def plan_for(args: ServingStackArgs, can: Capabilities) -> Planned:
     found = [*option_violations(args, can), *planning(can.option).violations(args)]
     if found:
         raise InvalidInput(found)
+    if can.published:
+        made = published(can.option).whole(args)
+        return Planned(made, (made.cost.hourly_usd, made.cost.peak_hourly_usd, 0.0, can.option, ""))
     demand = resolve(args, can)
     check_engine(demand)
     outcome = search(demand)

@@ -30,7 +30,7 @@ class Option:
     package: str
     """Holds the modules `capabilities`, `planning` and `resources`."""
     extra: str
-    """Extra of this distribution that brings its SDK."""
+    """Extra of this distribution that brings its SDK; empty where it needs none."""
     settings: str | None = None
     """Field of `target` with the option's own settings, and of the plan with its own decisions; None where
     they are not one field of each."""
@@ -44,6 +44,7 @@ REGISTRY: dict[str, Option] = {
         "servingstack.targets.azure.container_apps", extra="azure", settings="container_apps"
     ),
     "modal": Option("servingstack.targets.modal", extra="modal", settings="modal"),
+    "replicate": Option("servingstack.targets.replicate", extra="", settings="replicate"),
 }
 
 
@@ -72,6 +73,15 @@ class Planning(Protocol):
         ...
 
 
+class Published(Planning, Protocol):
+    """The same of an option that serves what the service has (`Capabilities.published`)."""
+
+    @staticmethod
+    def whole(args: ServingStackArgs) -> ServingPlan:
+        """The whole plan. Raises `InvalidInput` or `Infeasible`."""
+        ...
+
+
 @cache
 def capabilities(option: str) -> Capabilities:
     """What an option can do. KeyError for an unknown one."""
@@ -89,6 +99,11 @@ def planning(option: str) -> Planning:
     return cast("Planning", import_module(f"{REGISTRY[option].package}.planning"))
 
 
+def published(option: str) -> Published:
+    """The planning of an option that plans by itself. KeyError for an unknown one."""
+    return cast("Published", planning(option))
+
+
 def build(option: str) -> Any:
     """The function that registers an option's resources: `build(name, plan, existing, opts)`."""
     return import_module(f"{REGISTRY[option].package}.resources").build
@@ -100,8 +115,10 @@ __all__ = [
     "Directory",
     "Option",
     "Planning",
+    "Published",
     "all_capabilities",
     "build",
     "capabilities",
     "planning",
+    "published",
 ]

@@ -37,6 +37,8 @@ class Directory:
     volume or bucket is mounted; else the root itself holds the weights."""
     whole_files: bool = False
     """Whether only whole files are read fast there, as from a bucket that is mounted by FUSE."""
+    in_image: bool = False
+    """Whether the source is a path of the image itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,5 +102,8 @@ class Capabilities:
     """Whether what a container writes, a download of weights among it, counts in its memory."""
     drivers: Mapping[str, int] = field(default_factory=dict[str, int])
     """Branch of the machines' NVIDIA driver by GPU id, where the service fixes it."""
+    published: bool = False
+    """Whether it serves a model that the service has with the model's own server: no engine of this library,
+    and a plan that its own `planning.whole` makes."""
     keeps_cache: bool = False
     """Whether what an engine downloads and compiles outlives a replica, on a volume that the option makes."""
