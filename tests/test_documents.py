@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from servingstack import documents
 from servingstack.args import ServingStackArgs
 from servingstack.documents import ConfigValue, Document, StackOutput, merge, parse_text
 from servingstack.errors import Infeasible, InvalidInput, Violation
+from servingstack.handed_on import EXISTING
 from servingstack.planner import plan
+from servingstack.targets import REGISTRY
 
 NEWLINE = "\n"
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
@@ -196,9 +199,11 @@ def test_a_reference_that_is_half_written_is_refused(value: str) -> None:
 
 
 def test_the_fields_of_existing_are_the_options_own_and_a_misspelling_is_named() -> None:
-    from servingstack.targets.kubernetes.existing import KubernetesExisting
-
-    assert list(documents.EXISTING) == [field.name for field in fields(KubernetesExisting)]
+    assert set(REGISTRY) <= set(EXISTING)
+    for option, entry in REGISTRY.items():
+        module = import_module(f"{entry.package}.existing")
+        (kind,) = [found for name, found in vars(module).items() if name.endswith("Existing")]
+        assert list(EXISTING[option]) == [field.name for field in fields(kind)]
     assert (
         refused(CHAT + "existing: {kubecofig: a}\n")["existing.kubecofig"].fix == "Did you mean `kubeconfig`?"
     )

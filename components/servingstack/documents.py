@@ -15,10 +15,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from servingstack.args import ServingStackArgs
 from servingstack.errors import InvalidInput, Unreadable, Violation
+from servingstack.handed_on import FIELDS
 from servingstack.measured import bench_path
 from servingstack.measured_formats import by_reference, resolve
 from servingstack.measured_formats import read as read_table
@@ -27,11 +28,6 @@ from servingstack.yaml12 import load
 
 NAMESPACE = "servingstack:"
 KNOWN_KEYS = ("stacks", "defaults", "require_lock", "platforms")
-EXISTING = {
-    "kubeconfig": "Content or path of a kubeconfig. Default: the ambient one.",
-    "context": "Context in it. Default: its current one.",
-}
-"""Fields of `existing` of the option `kubernetes`. Its own `Existing` imports Pulumi, and this must not."""
 # Null means "reset to unset", except inside these, which are not ours: there a null is a value.
 _FREE_FORM = (("model", "config"), ("overrides",))
 
@@ -302,16 +298,15 @@ def _existing(given: Any) -> tuple[dict[str, Any], list[Violation]]:
     violations: list[Violation] = []
     for name, value in given.items():
         path = f"existing.{name}"
-        if name not in EXISTING:
-            close = get_close_matches(name, EXISTING, n=1)
+        if name not in FIELDS:
+            close = get_close_matches(name, FIELDS, n=1)
             fix = f"Did you mean `{close[0]}`?" if close else "Remove it."
-            violations.append(Violation(path, _short(value), f"one of {', '.join(EXISTING)}", fix))
+            violations.append(Violation(path, _short(value), f"one of {', '.join(FIELDS)}", fix))
         elif not isinstance(value, Mapping):
             existing[name] = value
-            if not isinstance(value, str):
-                violations.append(
-                    Violation(path, _short(value), "a text or a reference", "Correct the value.")
-                )
+            if not _plain(value):
+                allowed = "a text, a list of texts, or a reference"
+                violations.append(Violation(path, _short(value), allowed, "Correct the value."))
         elif set(value) == {"config"} and isinstance(value["config"], str):
             existing[name] = ConfigValue(value["config"])
         elif set(value) == {"stack", "output"} and all(isinstance(part, str) for part in value.values()):
@@ -322,6 +317,13 @@ def _existing(given: Any) -> tuple[dict[str, Any], list[Violation]]:
                 Violation(path, f"an object with {', '.join(map(str, value))}", allowed, "Use one of these.")
             )
     return existing, violations
+
+
+def _plain(value: Any) -> bool:
+    """A text, or several."""
+    return isinstance(value, str) or (
+        isinstance(value, list) and all(isinstance(each, str) for each in cast("list[Any]", value))
+    )
 
 
 def _short(value: Any) -> Any:

@@ -24,11 +24,12 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core.core_schema import ModelSchema
 
 from servingstack.args import ServingStackArgs
-from servingstack.documents import EXISTING
+from servingstack.handed_on import FIELDS
 
 _PARTIAL = "Partial"
 _REFERENCE: list[dict[str, Any]] = [
     {"type": "string"},
+    {"type": "array", "items": {"type": "string"}},
     {
         "type": "object",
         "description": "The value of a config key, which may be secret.",
@@ -50,7 +51,7 @@ _REFERENCE: list[dict[str, Any]] = [
 _EXISTING: dict[str, Any] = {
     "type": "object",
     "description": "What exists, handed on as it is: plain values or references, no credential.",
-    "properties": {name: {"description": words, "anyOf": _REFERENCE} for name, words in EXISTING.items()},
+    "properties": {name: {"description": words, "anyOf": _REFERENCE} for name, words in FIELDS.items()},
     "additionalProperties": False,
 }
 

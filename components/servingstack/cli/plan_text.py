@@ -260,10 +260,9 @@ def _scaling_rows(scaling: Scaling) -> Iterable[tuple[str, str]]:
     if scaling.autoscaled:
         yield "scales on", f"{scaling.metric}, at {scaling.threshold:g} {_COUNTED[scaling.counts]} a replica"
         yield "because", scaling.threshold_arithmetic
-        yield (
-            "scale in",
-            f"after {scaling.scale_in_delay_s} s of low load, one replica each {scaling.scale_in_period_s} s",
-        )
+        period = scaling.scale_in_period_s
+        spare = f"one replica each {period} s" if period else "all that are spare at once"
+        yield "scale in", f"after {scaling.scale_in_delay_s} s of low load, {spare}"
     if scaling.scale_to_zero_after_s is not None:
         hold = f", holding requests for up to {scaling.hold_s} s" if scaling.hold_s is not None else ""
         yield "scale to zero", f"after {scaling.scale_to_zero_after_s} s idle{hold}"

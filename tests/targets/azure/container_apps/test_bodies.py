@@ -29,7 +29,7 @@ from servingstack.targets import haproxy
 from servingstack.targets.azure.container_apps import limits, sidecar
 from servingstack.targets.azure.container_apps.bodies import parts
 from servingstack.targets.azure.container_apps.existing import ContainerAppsExisting
-from servingstack.targets.azure.container_apps.refs import placeholders
+from servingstack.targets.azure.container_apps.refs import Ref, placeholders
 
 ROLE = "azure-native:authorization:RoleAssignment"
 TRITON = {
@@ -151,7 +151,7 @@ def test_a_preview_registers_what_a_deployment_does_and_looks_nothing_up_f075_f0
 def test_what_a_body_refers_to_stands_before_it(name: str) -> None:
     made: set[str] = set()
     for part in parts(plan(CASES[name][0])):
-        needed = {found.role for found in placeholders(part.body) if hasattr(found, "role")}
+        needed = {found.role for found in placeholders(part.body) if isinstance(found, Ref)}
         assert needed <= made, part.role
         assert set(part.after) <= made
         made.add(part.role)

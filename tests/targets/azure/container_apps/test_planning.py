@@ -320,5 +320,9 @@ def test_auto_on_azure_takes_container_apps_before_a_cluster_and_a_cluster_where
 
 def test_warnings_say_what_azure_must_be_told_before() -> None:
     assert {"quota", "images-from-afar"} <= codes(plan(DEFAULTS))
+    assert ("estimated-price" in codes(plan(DEFAULTS)), "estimated-price" in codes(plan(MAX))) == (
+        False,
+        True,
+    )
     assert "images-must-be-mirrored" in codes(plan(MAX))
     assert "images-from-afar" not in codes(plan(MAX))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from servingstack import catalog
 from servingstack.args import ServingStackArgs
 from servingstack.plan import PlanWarning, ServingPlan
 
@@ -15,7 +16,14 @@ from .limits import LONGEST_REQUEST_S
 
 def notes(plan: ServingPlan, args: ServingStackArgs) -> tuple[PlanWarning, ...]:
     """Every warning of the option."""
-    return (*_quota(plan), *_scaling(plan), *_environment(args), *_images(args), *_hold(plan))
+    return (
+        *_quota(plan),
+        *_price(plan),
+        *_scaling(plan),
+        *_environment(args),
+        *_images(args),
+        *_hold(plan),
+    )
 
 
 def _quota(plan: ServingPlan) -> Iterator[PlanWarning]:
@@ -26,6 +34,21 @@ def _quota(plan: ServingPlan) -> Iterator[PlanWarning]:
         path="scaling.max_replicas",
         message=f"The subscription needs, at the peak with a rollout: {section.quota}.",
     )
+
+
+def _price(plan: ServingPlan) -> Iterator[PlanWarning]:
+    architecture = plan.architecture
+    row = catalog.price("azure", architecture.instance_type or "", architecture.region or "")
+    if plan.cost.basis == "on-demand" and row is not None and row.estimate:
+        yield PlanWarning(
+            code="estimated-price",
+            path="target.region",
+            message=(
+                f"No price of {architecture.region} was read: the costs are at another region's rates. Give "
+                f"your own "
+                "in hardware.prices."
+            ),
+        )
 
 
 def _scaling(plan: ServingPlan) -> Iterator[PlanWarning]:

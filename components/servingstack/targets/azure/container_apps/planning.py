@@ -147,7 +147,7 @@ def _scaling(draft: ServingPlan) -> Scaling:
         update={
             "fallback_replicas": given.min_replicas,
             "scale_in_delay_s": known.SCALE_IN_WINDOW_S,
-            "scale_in_period_s": known.SCALE_POLL_S,
+            "scale_in_period_s": 0,  # all that are spare go at once
         }
     )
 
