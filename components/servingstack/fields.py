@@ -30,7 +30,7 @@ STACK_NAME = r"^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"
 MODEL_ID = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 MODEL_SOURCE = (
     r"^(hf|files|pvc://[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?"
-    r"|(s3|gs|as|azurefile|modal)://[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?)$"
+    r"|(s3|gs|as|azurefile|modal|image)://[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*/?)$"
 )
 ADAPTER_SOURCE = (
     r"^([A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -50,7 +50,7 @@ WORDS = {
     MODEL_ID: "`name` or `owner/name`, each of letters, digits, `-`, `_` and `.`, as on the hub",
     MODEL_SOURCE: (
         "hf, files, or an address pvc://<claim>/<path>, s3://..., gs://..., as://..., azurefile://..., "
-        "modal://<volume>/<path>"
+        "modal://<volume>/<path>, image://<path>"
     ),
     ADAPTER_SOURCE: "a repository on the hub, `owner/name`, or pvc://<claim>/<path>",
     REVISION: "a commit, branch or tag: letters, digits, `-`, `_`, `.` and `/`, a letter or digit first",

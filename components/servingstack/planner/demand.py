@@ -100,6 +100,8 @@ def weights_directory(source: str, can: Capabilities) -> str | None:
     found = can.directories.get(scheme)
     if found is None:
         return None
+    if found.in_image:
+        return f"{found.root}/{rest.strip('/')}"
     path = rest.partition("/")[2].strip("/")
     return f"{found.root}/{path}" if found.keeps_path and path else found.root
 

@@ -57,6 +57,13 @@ MAX: dict[str, Any] = {
     "labels": {"team": "ml"},
     "overrides": {"service": {"template": {"annotations": {"acme.example/owner": "ml"}}}},
 }  # fmt: skip
+IN_IMAGE: dict[str, Any] = {
+    "model": {"source": "image://models/qwen"},
+    "engine": {
+        "kind": "vllm",
+        "image": "us-central1-docker.pkg.dev/acme/engines/qwen:v0.30.0@sha256:" + "b" * 64,
+    },
+}
 EXISTING: dict[str, Any] = {
     "project": "acme",
     "subnetwork": "projects/acme/regions/europe-west4/subnetworks/serving",

@@ -10,7 +10,7 @@ import pulumi
 import pytest
 from tests.engines import triton_documents
 from tests.recorder import Run, record
-from tests.targets.gcp.cloud_run.documents import DEFAULTS, EXISTING, MAX, document
+from tests.targets.gcp.cloud_run.documents import DEFAULTS, EXISTING, IN_IMAGE, MAX, document
 from tests.targets.gcp.google_api import MESSAGES, problems, translated
 
 from servingstack.component import ServingStack
@@ -41,6 +41,7 @@ CASES = {
     "to-zero": (document(scaling={"min_replicas": 0, "scale_to_zero_after": "10m"}), None),
     "hub": (document(model={"id": "Qwen/Qwen2.5-1.5B-Instruct", "source": "hf"}), {"project": "acme"}),
     "reads-itself": (TRITON, None),
+    "in-image": (document(**IN_IMAGE), None),
     "quiet": (document(observability={"alerts": False, "dashboards": False}), None),
 }
 
@@ -154,6 +155,14 @@ def test_an_engine_that_reads_the_bucket_itself_may_and_nothing_is_mounted(runs:
     assert "volumeMounts" not in template["containers"][0]
     (grant,) = runs["reads-itself"].of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
     assert grant.inputs["bucket"] == "models"
+
+
+def test_weights_in_the_image_are_read_where_they_are_and_no_grant_is_made(runs: dict[str, Run]) -> None:
+    template = service_of(runs["in-image"])["template"]
+    assert "volumes" not in template
+    assert "/models/qwen" in template["containers"][0]["command"]
+    assert "--safetensors-load-strategy=eager" in template["containers"][0]["args"]
+    assert not runs["in-image"].of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
 
 
 def test_a_secret_is_a_version_of_secret_manager_and_never_a_text(runs: dict[str, Run]) -> None:

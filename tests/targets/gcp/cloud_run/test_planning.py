@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.targets.gcp.cloud_run.documents import DEFAULTS, MAX, document
+from tests.targets.gcp.cloud_run.documents import DEFAULTS, IN_IMAGE, MAX, document
 
 from servingstack import catalog
 from servingstack.errors import Infeasible, InvalidInput
@@ -255,6 +255,20 @@ def test_an_l4s_driver_gets_the_images_own_cuda_libraries_and_the_plan_says_so()
     newer = plan(document(hardware={"accelerators": ["rtx-pro-6000"]}))
     assert "older-driver" not in codes(newer)
     assert "VLLM_ENABLE_CUDA_COMPATIBILITY" not in {each.name for each in newer.container.env}
+
+
+def test_weights_in_the_image_need_an_image_of_ones_own() -> None:
+    assert (
+        "has the weights of image://models/qwen"
+        in refused(document(model={"source": "image://models/qwen"}))["engine.image"]
+    )
+    found = plan(document(**IN_IMAGE))
+    assert found.architecture.weights_directory == "/models/qwen"
+    assert section(found).bucket is section(found).mount_path is None
+    assert found.architecture.disk_bytes == plan(DEFAULTS).architecture.disk_bytes  # nothing is downloaded
+    assert "large-image" in codes(found)
+    small = document(**{**IN_IMAGE, "model": {"id": "Qwen/Qwen2.5-1.5B-Instruct", **IN_IMAGE["model"]}})
+    assert "large-image" not in codes(plan(small))
 
 
 def test_a_volume_of_another_service_is_refused() -> None:

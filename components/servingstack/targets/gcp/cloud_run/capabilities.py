@@ -42,7 +42,11 @@ CAPABILITIES = Capabilities(
             "github.com/marin-community/marin/pull/1208 (weights)"
         ),
     ),
-    directories={"gs": Directory("/models", keeps_path=True, whole_files=True)},
+    # An image's files are streamed too, so they are read in order like a bucket's.
+    directories={
+        "gs": Directory("/models", keeps_path=True, whole_files=True),
+        "image": Directory("", in_image=True, whole_files=True),
+    },
     files_in_memory=True,
     drivers=DRIVERS,
 )

@@ -17,6 +17,7 @@ from servingstack.units import format_duration
 
 from .limits import IDLE_S, LARGEST_CONCURRENCY, RESERVED_VARIABLES
 
+IN_IMAGE = "image://"
 ANYONE = ("allUsers", "allAuthenticatedUsers")
 _LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
@@ -30,6 +31,7 @@ def violations(args: ServingStackArgs) -> list[Violation]:
     return [
         *_one_gpu(args),
         *_region(args),
+        *_weights(args),
         *_requests(args),
         *_scaling(args),
         *_callers(args),
@@ -69,6 +71,14 @@ def _region(args: ServingStackArgs) -> Iterator[Violation]:
     if places and region not in places:
         allowed = f"one of {', '.join(places)} for {', '.join(wanted)} on Cloud Run"
         yield Violation("target.region", region, allowed, "Use one of them, or another GPU.")
+
+
+def _weights(args: ServingStackArgs) -> Iterator[Violation]:
+    """Weights in an image are in an image of the user's own."""
+    if args.model.source.startswith(IN_IMAGE) and _engine(args, "image") is None:
+        allowed = f"an image of your own that has the weights of {args.model.source}"
+        fix = "Build one from the engine's image, push it to Artifact Registry, and name it by digest."
+        yield Violation("engine.image", None, allowed, fix)
 
 
 def _requests(args: ServingStackArgs) -> Iterator[Violation]:

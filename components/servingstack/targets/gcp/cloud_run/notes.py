@@ -8,17 +8,18 @@ from servingstack.args import ServingStackArgs, latency_objectives
 from servingstack.plan import PlanWarning, ServingPlan
 
 from . import objectives
-from .checks import ANYONE
+from .checks import ANYONE, IN_IMAGE
 from .section import CloudRunSection
 
-LONG_ANSWER = 0.8
-"""Share of the time limit that a mean answer may take before somebody should hear of it."""
+LARGE_IN_IMAGE_BYTES = 10e9
+"""docs.cloud.google.com/run/docs/configuring/jobs/gpu-best-practices: the image is best for less."""
 
 
 def notes(draft: ServingPlan, args: ServingStackArgs, section: CloudRunSection) -> tuple[PlanWarning, ...]:
     """Every warning."""
     return (
         *objectives.unmeasured(latency_objectives(args.slo)),
+        *_weights(draft, args),
         *_streams(draft),
         *_cpu(section),
         *_quota(section),
@@ -26,6 +27,19 @@ def notes(draft: ServingPlan, args: ServingStackArgs, section: CloudRunSection) 
         *_callers(section),
         *_uptime(section),
     )
+
+
+def _weights(draft: ServingPlan, args: ServingStackArgs) -> Iterator[PlanWarning]:
+    held = draft.architecture.memory_per_gpu.weights
+    if args.model.source.startswith(IN_IMAGE) and held > LARGE_IN_IMAGE_BYTES:
+        yield PlanWarning(
+            code="large-image",
+            path="model.source",
+            message=(
+                f"The image holds {held / 1e9:.0f} GB of weights. Google advises images for models of less "
+                "than 10 GB: larger ones take long to deploy, and their start is slower than from a bucket."
+            ),
+        )
 
 
 def _streams(draft: ServingPlan) -> Iterator[PlanWarning]:

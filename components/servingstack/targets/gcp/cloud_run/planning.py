@@ -97,7 +97,8 @@ def _timeouts(draft: ServingPlan) -> Timeouts:
             f"{known.LONGEST_START_S} s for an instance with a GPU",
             [
                 Nearest(
-                    "model.source: gs://<bucket>/<path>", "weights from a bucket in the region, not the hub"
+                    "model.source: gs://<bucket>/<path>",
+                    "weights from a bucket in the region, or in the image (image://<path>), not the hub",
                 ),
                 Nearest("model.precision: fp8", "or a smaller model: fewer bytes to read"),
             ],
