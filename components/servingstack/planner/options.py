@@ -6,11 +6,12 @@ service that is refused late, by its own limits, loses like any other and says w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from servingstack.args import ServingStackArgs
 from servingstack.errors import Infeasible, InvalidInput
-from servingstack.plan import Alternative, ServingPlan
+from servingstack.plan import Alternative, PlanWarning, ServingPlan
 from servingstack.targets import Capabilities, all_capabilities, planning, published
 
 from .assemble import assemble
@@ -48,7 +49,28 @@ def choose(args: ServingStackArgs) -> ServingPlan:
         raise _refusal(refused)
     best, *others = sorted(planned, key=lambda each: each.order)
     lost = [*(_dearer(each, best) for each in others), *(_unable(can, reason) for can, reason in refused)]
-    return best.plan.model_copy(update={"alternatives": (*lost, *best.plan.alternatives)})
+    plan = best.plan
+    return plan.model_copy(
+        update={
+            "alternatives": (*lost, *plan.alternatives),
+            "warnings": (*plan.warnings, *_brought(plan, refused)),
+        }
+    )
+
+
+def _brought(plan: ServingPlan, refused: list[tuple[Capabilities, Refusal]]) -> Iterator[PlanWarning]:
+    """A cluster was chosen because no service of the cloud can: somebody must have one."""
+    if not refused or plan.placement is None:
+        return
+    names = ", ".join(can.option for can, _ in refused)
+    yield PlanWarning(
+        code="cluster-to-bring",
+        path="target.option",
+        message=(
+            f"{names} cannot serve this (see the alternatives), so it is planned for a Kubernetes cluster "
+            "that you bring, with such nodes. Set target.option: kubernetes if that is meant."
+        ),
+    )
 
 
 def candidates(args: ServingStackArgs) -> list[list[Capabilities]]:

@@ -1,0 +1,89 @@
+"""Which option `auto` takes, and what is said of those that it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from servingstack.errors import Infeasible, InvalidInput
+from servingstack.plan import ServingPlan
+from servingstack.planner import plan
+from servingstack.targets import all_capabilities
+
+QWEN = {"id": "Qwen/Qwen2.5-7B-Instruct", "max_model_len": 4096}
+LLAMA_70B = {"id": "meta-llama/Llama-3.1-70B-Instruct", "max_model_len": 4096}
+TRAFFIC = {"requests_per_second": 2, "peak_requests_per_second": 4, "input_tokens": 512, "output_tokens": 128}
+NODE = {"accelerator": "l4", "gpus": 4, "count": 8, "cpu": 40, "memory": "160Gi", "hourly_price": 4.0}
+
+
+def _plan(model: dict[str, Any] = QWEN, **parts: Any) -> ServingPlan:
+    return plan({"name": "chat", "model": model, "traffic": TRAFFIC, **parts})
+
+
+def _lost(found: ServingPlan) -> dict[str, str]:
+    own = found.architecture.option
+    return {row.option: row.lost_because for row in found.alternatives if row.option != own}
+
+
+@pytest.mark.parametrize(("cloud", "option"), [("aws", "sagemaker"), ("gcp", "cloud-run")])
+def test_a_cloud_s_own_service_comes_before_a_cluster_that_one_must_bring(cloud: str, option: str) -> None:
+    found = _plan(target={"cloud": cloud})
+    assert found.architecture.option == option
+    assert found.placement is None
+    assert "cluster-to-bring" not in {warning.code for warning in found.warnings}
+
+
+def test_over_all_clouds_the_cheapest_wins_and_each_loser_has_its_reason() -> None:
+    found = _plan(target={"cloud": "auto"})
+    options = [can.option for can in all_capabilities() if can.cloud in ("aws", "gcp", "azure")]
+    assert {found.architecture.option, *_lost(found)} == set(options)
+    named = {}
+    for option in options:
+        try:
+            named[option] = _plan(target={"option": option})
+        except (InvalidInput, Infeasible) as refusal:
+            named[option] = refusal
+    plans = {option: each for option, each in named.items() if isinstance(each, ServingPlan)}
+    assert len(plans) >= 2
+    assert found.cost == plans[found.architecture.option].cost, "named or chosen, it is the same plan"
+    for option, reason in _lost(found).items():
+        assert ("/h at the mean against $" in reason) == (option in plans), reason
+
+
+def test_what_no_service_of_the_cloud_can_is_planned_for_a_cluster_and_said_so() -> None:
+    found = _plan(LLAMA_70B, target={"cloud": "gcp"})
+    assert found.architecture.option == "kubernetes"
+    assert found.architecture.cloud == "gcp"
+    assert "rtx-pro-6000" in _lost(found)["cloud-run"]
+    (warning,) = [each for each in found.warnings if each.code == "cluster-to-bring"]
+    assert "cloud-run" in warning.message
+
+
+def test_nodes_that_are_described_are_a_cluster_s() -> None:
+    assert _plan(target={"cloud": "aws"}, hardware={"nodes": [NODE]}).architecture.option == "kubernetes"
+
+
+def test_without_a_cloud_it_is_a_cluster_as_ever() -> None:
+    found = _plan(target={})
+    assert found.architecture.option == "kubernetes"
+    assert _lost(found) == {}
+
+
+def test_a_demand_that_nobody_meets_is_refused_with_every_option_s_own_limit() -> None:
+    with pytest.raises(Infeasible) as refused:
+        _plan(LLAMA_70B, target={"cloud": "gcp"}, slo={"ttft_p95": "1ms"})
+    assert [text for text in refused.value.considered if text.startswith("option cloud-run: ")]
+
+
+def test_an_input_that_is_wrong_everywhere_is_an_invalid_one() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        _plan(target={"cloud": "aws"}, engine={"kind": "vllm", "tensor_parallel_size": 3})
+    assert [each.path for each in refused.value.violations] == ["engine.tensor_parallel_size"]
+
+
+def test_another_cloud_s_option_and_another_option_s_settings_are_refused_together() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        _plan(target={"option": "cloud-run", "cloud": "aws", "sagemaker": {}, "kubernetes": {}})
+    paths = {each.path for each in refused.value.violations}
+    assert {"target.cloud", "target.sagemaker", "target.kubernetes"} <= paths
