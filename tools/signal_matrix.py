@@ -36,6 +36,13 @@ _OWN: dict[str, dict[str, Any]] = {
     "kubernetes": {"hardware": {"nodes": [_NODE]}},
     "cloud-run": {"model": {"source": "gs://models/weights"}},
     "container-apps": {"target": {"container_apps": {"ephemeral_storage": "100Gi"}}},
+    "replicate": {
+        "model": {"id": "acme/model", "revision": "0123456789abcdef" * 4},
+        "target": {"replicate": {"owner": "acme"}},
+        "hardware": {"instance_type": "gpu-l40s"},
+        "scaling": {"min_replicas": 1, "max_replicas": 2},
+        "slo": {},
+    },
 }
 """What an option needs beside the task."""
 _HEAD = """\
@@ -61,6 +68,8 @@ def _section(option: str, task: str) -> str:
         "model": asked["model"] | own.get("model", {}),
         "target": {"option": option} | own.get("target", {}),
         "hardware": own.get("hardware", {}),
+        "scaling": own.get("scaling", {}),
+        "slo": own.get("slo", asked["slo"]),
     }
     watched = plan(document).monitoring
     return "\n".join((f"## {option}, task {task}\n", *_table(watched), *_promised(watched)))

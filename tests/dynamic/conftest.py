@@ -15,11 +15,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from tests.dynamic.modal_server import Account as ModalAccount  # noqa: E402
-from tests.dynamic.modal_server import serving  # noqa: E402
-from tests.engine.clouds.stack import CloudStack, Site  # noqa: E402
+from tests.dynamic import replicate_server
+from tests.dynamic.modal_server import Account as ModalAccount
+from tests.dynamic.modal_server import serving
+from tests.dynamic.replicate_server import Account as ReplicateAccount
+from tests.engine.clouds.stack import CloudStack, Site
 
-from local_engine import LocalEngine  # noqa: E402
+from local_engine import LocalEngine
 
 Open = Callable[[str, Callable[[], None], Mapping[str, str]], CloudStack]
 
@@ -62,4 +64,12 @@ def modal_account() -> Iterator[tuple[ModalAccount, str]]:
     """An empty account of Modal, and the address of its control plane."""
     account = ModalAccount()
     with serving(account) as url:
+        yield account, url
+
+
+@pytest.fixture
+def replicate_account() -> Iterator[tuple[ReplicateAccount, str]]:
+    """An empty account of Replicate, and the address of its API."""
+    account = ReplicateAccount()
+    with replicate_server.serving(account) as url:
         yield account, url

@@ -30,7 +30,7 @@ ASKED: dict[str, dict[str, Any]] = {
         "engine": {"kind": "torchserve", "image": IMAGE, "archive": "digits.mar", "warm_up": {"data": [0]}},
     },
 }
-CAN = {can.option: can for can in all_capabilities()}
+CAN = {can.option: can for can in all_capabilities() if not can.published}
 REFUSED = {(kind, "sagemaker") for kind in ("sglang", "triton", "torchserve")}
 """AWS builds no image of them that takes its variables for flags."""
 PAIRS = [(kind, option) for kind in ENGINES for option in CAN if (kind, option) not in REFUSED]

@@ -216,7 +216,7 @@ def _timeouts(args: ServingStackArgs) -> Timeouts:
     return Timeouts(
         request_s=seconds,
         stream_s=seconds,
-        queue_s=seconds,
+        queue_s=0,  # the deadline counts from when it was made
         enforced_by=CAPABILITIES.timeout_enforced_by,
         kind=CAPABILITIES.timeout_kind,
         client_s=seconds,
