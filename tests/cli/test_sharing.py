@@ -45,6 +45,8 @@ def test_a_group_is_printed_with_its_members_and_its_gpu_is_paid_once(
     assert "Group small: chat" in out
     assert "share 1 x l4" in out
     assert "Total of 2 stacks: $0.80 an hour" in out, "not a share each, and not a GPU each"
+    (group,) = command("plan", "dev", "--json").json()["groups"]
+    assert (group["members"], group["gpus"], group["hourly_usd"]) == (["chat", "search"], 1, 0.8)
 
 
 @pytest.mark.parametrize("words", [("plan", "dev"), ("preview", "dev"), ("lock", "dev")])

@@ -58,13 +58,15 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Decide, and print the decision: hardware, batching, scaling, objectives, cost, and why."""
-    from servingstack.cli.source import open_source, plan_all
+    from servingstack.cli.source import entries, open_source, plan_all
+    from servingstack.planner import packing
 
     source = open_source(environment, file)
     planned = plan_all(source, stack)
     if as_json:
         shown = {name: item.fresh.model_dump(mode="json") for name, item in planned.items()}
-        _print_json(shown, one_object=source.one_object or stack is not None)
+        groups = [group.document() for group in packing.groups(entries(planned))]
+        _print_json(shown, one_object=source.one_object or stack is not None, groups=groups)
         return
     from servingstack.cli.plan_text import print_plans
 
@@ -147,8 +149,16 @@ def schema(as_json: Json = False) -> None:
 app.command()(bench)
 
 
-def _print_json(shown: dict[str, Any], *, one_object: bool, removed: list[str] | None = None) -> None:
+def _print_json(
+    shown: dict[str, Any],
+    *,
+    one_object: bool,
+    removed: list[str] | None = None,
+    groups: list[dict[str, Any]] | None = None,
+) -> None:
     document: dict[str, Any] = {"stacks": shown}
+    if groups:
+        document["groups"] = groups
     if removed:
         document["removed_stacks"] = removed
     print(json.dumps(next(iter(shown.values())) if one_object and shown else document, indent=2))

@@ -99,7 +99,10 @@ def plan_view(plan: ServingPlan) -> RenderableType:
         ),
         *_section("Objectives", objectives_table(plan)),
         *_section("Expected at the peak", expected_table(plan)),
-        *_section("Cost", _pairs(_cost_rows(plan.cost, "requests" if _whole(plan) else "output tokens"))),
+        *_section(
+            "Cost",
+            _pairs(_cost_rows(plan.cost, "requests" if _whole(plan) else "output tokens", _hour(plan))),
+        ),
     ]
     if plan.alternatives:
         parts += _section("Alternatives, and why they lost", alternatives_table(plan))
@@ -338,7 +341,11 @@ def _expected_whole(expected: Expected) -> _Estimates:
     )
 
 
-def _cost_rows(cost: Cost, unit: str) -> Iterable[tuple[str, str]]:
+def _hour(plan: ServingPlan) -> str:
+    return "a GPU hour" if plan.architecture.gpu_part is None else "an hour of that part of a GPU"
+
+
+def _cost_rows(cost: Cost, unit: str, hour: str) -> Iterable[tuple[str, str]]:
     yield "hourly", f"{usd(cost.hourly_usd)} at the minimum, {usd(cost.peak_hourly_usd)} at the peak"
     yield (
         "monthly",
@@ -347,9 +354,9 @@ def _cost_rows(cost: Cost, unit: str) -> Iterable[tuple[str, str]]:
     yield (
         "per unit",
         (
-            f"{usd(cost.per_gpu_hour_usd)} a GPU hour"
+            f"{usd(cost.per_gpu_hour_usd)} {hour}"
             if cost.per_million_output_tokens_usd is None
-            else f"{usd(cost.per_gpu_hour_usd)} a GPU hour, "
+            else f"{usd(cost.per_gpu_hour_usd)} {hour}, "
             f"{usd(cost.per_million_output_tokens_usd)} a million {unit}"
         ),
     )
@@ -363,7 +370,7 @@ def alternatives_table(plan: ServingPlan) -> Table:
     )
     for item in plan.alternatives:
         table.add_row(
-            Text(f"  {item.gpus_per_replica} x {item.accelerator}"),
+            Text(f"  {item.gpus_per_replica} x {item.accelerator} {item.gpu_part or ''}".rstrip()),
             Text("" if item.instance_type is None else item.instance_type),
             str(item.tensor_parallel_size),
             item.precision,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from servingstack.args import NodeArgs, ServingStackArgs
 from servingstack.catalog import GIB
@@ -85,6 +85,18 @@ class Group:
     def idle_usd(self) -> float:
         """The part of it that no member's own plan counts, per hour."""
         return self.hourly_usd - sum(member.entry.plan.cost.hourly_usd for member in self.members)
+
+    def document(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "name": self.name,
+            "members": [member.name for member in self.members],
+            "accelerator": self.members[0].entry.plan.architecture.accelerator,
+            "gpus": self.gpus,
+            "memory_share": round(self.share, 4),
+            "hourly_usd": round(self.hourly_usd, 4),
+            "idle_usd": round(self.idle_usd, 4),
+        }
 
     def sentence(self) -> str:
         """What was packed, and what it costs once."""
