@@ -23,8 +23,10 @@ UNLOCKED = ("Pulumi.dev.yaml", "Pulumi.local.yaml")
 WORKLOADS = {
     "kubernetes": "kubernetes:apps/v1:Deployment",
     "cloud-run": "gcp:cloudrunv2/service:Service",
-    "sagemaker": "aws:sagemaker/endpoint:Endpoint",
+    "sagemaker": "aws-native:sagemaker:Endpoint",
     "container-apps": "azure-native:app:ContainerApp",
+    "modal": "pulumi-python:dynamic/modal:App",
+    "replicate": "pulumi-python:dynamic/replicate:Deployment",
 }
 """What runs the engine, by option."""
 

@@ -323,7 +323,7 @@ class TargetArgs(BaseModel):
     """Settings of the `container-apps` option. Default: none set."""
     modal: ModalArgs = ModalArgs.model_construct()
     """Settings of the `modal` option. Default: none set."""
-    replicate: ReplicateArgs = ReplicateArgs()
+    replicate: ReplicateArgs = ReplicateArgs.model_construct()
     """Settings of the `replicate` option. Default: none set."""
 
 

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from servingstack._version import __version__
 from servingstack.changes import Change, decision_changes
+from servingstack.engines.vendor_images import is_release
 from servingstack.errors import InvalidInput, Violation, dotted
 from servingstack.plan import ServingPlan
 
@@ -68,7 +69,7 @@ class LockEntry(BaseModel):
         images = [self.plan.container.image]
         images += [] if self.plan.front_door is None else [self.plan.front_door.image]
         for image in images:
-            if not _BY_DIGEST.fullmatch(image):
+            if not (_BY_DIGEST.fullmatch(image) or is_release(image)):
                 raise ValueError(f"images by digest, which {image} is not | {_EDITED}")
         return self
 

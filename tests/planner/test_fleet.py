@@ -273,3 +273,14 @@ def test_the_budget_for_waiting_comes_from_the_objective_that_leaves_least() -> 
     assert of(latency_p95="2s", ttft_p95="20s")[1].startswith("slo.latency_p95")
     assert of(latency_p95="20s", ttft_p95="500ms")[1].startswith("slo.ttft_p95 500 ms - own prefill ")
     assert of()[1].startswith("10% of the request timeout")
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "said"),
+    [(1, 1, "1 replica of"), (2, 2, "2 replicas of"), (2, 4, "2 to 4 replicas of")],
+)
+def test_a_number_of_replicas_that_is_no_range_is_said_as_one(least: int, most: int, said: str) -> None:
+    scaling = {"min_replicas": least, "max_replicas": most}
+    found = plan(document(LLAMA_8B, scaling=scaling, traffic={"requests_per_second": 0.1}))
+    assert found.architecture.why.startswith(said)
+    assert ("is the cheapest" in found.architecture.why) == (most == 1)

@@ -127,6 +127,21 @@ def test_scale_to_zero_beyond_what_the_path_can_hold_is_refused() -> None:
     assert "600 s" in refused.binding
 
 
+def test_a_refusal_names_the_precision_of_each_candidate_and_not_the_last_one_tried() -> None:
+    """Where the stored weights fit nowhere, fp8 is tried too: the lines must tell them apart."""
+    document = {
+        "name": "big",
+        "model": {"id": "meta-llama/Llama-3.1-405B-Instruct"},
+        "target": {},
+        "hardware": {"accelerators": ["l40s"], "max_gpus": 8},
+    }
+    with pytest.raises(Infeasible) as refused:
+        plan(document)
+    lines = refused.value.considered
+    assert any(" with bf16: " in line for line in lines)
+    assert any(" with fp8: " in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("part", "path"),
     [

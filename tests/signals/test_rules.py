@@ -9,8 +9,10 @@ import pytest
 import yaml
 from tests.sample import DOCUMENT, sample_plan
 from tests.signals.prom import promtool, rule_file, rule_test
+from tests.targets.aws.sagemaker.documents import MAX, QUEUED
 
 from servingstack.plan import ServingPlan
+from servingstack.planner import plan as plan_of
 from servingstack.targets.kubernetes.manifests import manifests
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
@@ -210,7 +212,8 @@ def test_every_alert_says_what_to_do(plan: ServingPlan) -> None:
 
 def test_every_runbook_is_written() -> None:
     asked = DOCUMENT | {"slo": {"ttft_p95": "500ms", "tpot_p95": "50ms", "latency_p99": "30s"}}
-    pages = {alert.runbook for alert in sample_plan(asked).monitoring.alerts}
+    plans = [sample_plan(asked), *(plan_of(given) for given in (QUEUED, MAX))]
+    pages = {alert.runbook for each in plans for alert in each.monitoring.alerts}
     assert pages == {f"docs/runbooks/{page.name}" for page in RUNBOOKS.glob("*.md")}
 
 

@@ -77,16 +77,6 @@ class Gpu:
         return self.compute_capability >= (8, 0)
 
     @property
-    def supports_fp8(self) -> bool:
-        """fp8 tensor cores: compute capability 8.9 (Ada) or newer."""
-        return self.tflops_fp8 is not None
-
-    @property
-    def supports_fp4(self) -> bool:
-        """fp4 tensor cores: Blackwell."""
-        return self.tflops_fp4 is not None
-
-    @property
     def memory_gib(self) -> float:
         """Total memory in GiB."""
         return self.memory_bytes / GIB

@@ -63,6 +63,13 @@ def vendor_image(engine: str, family: str) -> VendorImage | None:
     return _rows().get((engine, family))
 
 
+def is_release(image: str) -> bool:
+    """Whether an image is a row's, by its full tag. Nobody without an account of that cloud can read its
+    digest, and the vendor moves no such tag."""
+    host, _, name = image.partition("/")
+    return "." in host and name in {f"{row.repository}:{row.tag}" for row in _rows().values()}
+
+
 def engines_of(family: str) -> tuple[str, ...]:
     """Engines that a family has."""
     return tuple(row.engine for row in _rows().values() if row.family == family)

@@ -160,9 +160,10 @@ def _bar(chosen: Solution) -> MemoryBar:
 def _why(chosen: Solution) -> str:
     found, fleet = chosen.fit.layout, chosen.fleet
     size = f"{found.gpus} x {found.offer.gpu.device}"
+    meets = "is the cheapest that meets" if fleet.low == fleet.high == 1 else "are the cheapest that meet"
     return (
-        f"{fleet.low} to {fleet.high} replicas of {size} with {found.served.precision} weights are the "
-        f"cheapest that meet every demand, at ${fleet.hourly_usd:.2f}/h; a replica serves "
+        f"{fleet.span} of {size} with {found.served.precision} weights {meets} every demand, at "
+        f"${fleet.hourly_usd:.2f}/h; a replica serves "
         f"{chosen.fit.bears.rate:.3g} requests/s, limited by {chosen.fit.bears.limited_by}."
     )
 

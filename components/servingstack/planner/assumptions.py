@@ -46,10 +46,12 @@ def _target(demand: Demand) -> Iterator[_Row]:
     args = demand.args
     if args.target.option == "auto":
         yield None, "target.option", demand.can.option, "the cheapest option that can"
-    cluster = args.target.kubernetes
-    named = cluster.namespace if "namespace" in cluster.model_fields_set else None
-    yield named, "target.kubernetes.namespace", cluster.namespace, "default"
-    yield _unless_set(demand, "", "exposure"), "exposure", args.exposure, "default: the cluster alone"
+    cluster, alone = args.target.kubernetes, "default"
+    if demand.can.on_kubernetes:
+        named = cluster.namespace if "namespace" in cluster.model_fields_set else None
+        yield named, "target.kubernetes.namespace", cluster.namespace, "default"
+        alone = "default: the cluster alone"
+    yield _unless_set(demand, "", "exposure"), "exposure", args.exposure, alone
     if args.model.source == "hf":
         yield args.model.revision, "model.revision", "main", "the hub's main branch, which may move"
     for index, each in enumerate(args.model.adapters):
@@ -64,10 +66,12 @@ def _hardware(demand: Demand, chosen: Solution) -> Iterator[_Row]:
     offer, host = found.offer, found.host
     yield hardware.accelerators, "hardware.accelerators", offer.gpu.id, "the cheapest that meets the demands"
     if offer.instance_type is None:
+        # Only a cluster has nodes of no known type.
         node = f"{found.gpus} x {offer.gpu.device}, {host.cpu:g} cores, {host.memory_request / GIB:.0f} GiB"
         yield hardware.nodes, "hardware.nodes", node, f"not given: {_ONLY_SUCH_NODES}"
     else:
-        yield None, "hardware.nodes", f"of type {offer.instance_type}", f"not given: {_ONLY_SUCH_NODES}"
+        if demand.can.on_kubernetes:
+            yield None, "hardware.nodes", f"of type {offer.instance_type}", f"not given: {_ONLY_SUCH_NODES}"
         yield hardware.instance_type, "hardware.instance_type", offer.instance_type, "the cheapest"
         region = offer.region if offer.region else "none"
         yield demand.args.target.region, "target.region", region, "the cheapest of the catalog"

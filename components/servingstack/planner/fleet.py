@@ -41,6 +41,13 @@ class Fleet:
     peak_usd: float
     """At the maximum, surge and placeholders included."""
 
+    @property
+    def span(self) -> str:
+        """`2 to 4 replicas`, or the one number where there is no range."""
+        if self.low == self.high:
+            return f"{self.low} replica{'s' * (self.low != 1)}"
+        return f"{self.low} to {self.high} replicas"
+
 
 def fleet(demand: Demand, found: Fit) -> Fleet | Loss:
     """Count replicas within what may be used."""

@@ -72,14 +72,18 @@ def fallback(model: Model, wanted: str) -> str | None:
     return "fp8" if wanted == "auto" and model.precision in FULL else None
 
 
+def cast_on(gpu: Gpu, precision: str) -> str:
+    """Without bf16 arithmetic the same weights are cast to half as they are loaded."""
+    return "fp16" if precision == "bf16" and not gpu.supports_bf16 else precision
+
+
 def served_on(
     gpu: Gpu, model: Model, precision: str, asked: str | None = None, limits: Limits = vllm_limits.LIMITS
 ) -> Served | str:
     """How a GPU serves the precision, with the type of activations that was asked for, or why it cannot."""
     capability = gpu.compute_capability
     dtype = None if asked is None else DTYPES.get(asked)
-    # Without bf16 arithmetic the same weights are cast to half as they are loaded.
-    actual = "fp16" if precision == "bf16" and not gpu.supports_bf16 else precision
+    actual = cast_on(gpu, precision)
     if dtype is not None and precision in FULL:
         actual = CAST[dtype]
     refusal = limits.precision_refusal(actual, capability)

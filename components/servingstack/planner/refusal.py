@@ -66,10 +66,8 @@ def _with(args: ServingStackArgs, part: str, **fields: Any) -> ServingStackArgs:
 
 def _cost(solution: Solution) -> str:
     found = solution.fit.layout
-    return (
-        f"{solution.fleet.low} to {solution.fleet.high} replicas of {found.gpus} x {found.offer.gpu.device}, "
-        f"${solution.fleet.hourly_usd:.2f}/h"
-    )
+    size = f"{found.gpus} x {found.offer.gpu.device}"
+    return f"{solution.fleet.span} of {size}, ${solution.fleet.hourly_usd:.2f}/h"
 
 
 def _floors(outcome: Outcome) -> dict[str, float]:

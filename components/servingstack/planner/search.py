@@ -21,7 +21,7 @@ from .demand import Demand
 from .fleet import Fleet, fleet, kept_rps
 from .hardware import Offer, offers
 from .parallelism import Pins, legal_tp, pipelines, splits, tp_refusal, uneven
-from .precision import fallback, requested
+from .precision import cast_on, fallback, requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,10 @@ class Considered:
 
     @property
     def label(self) -> str:
-        """`2 x l4 (g6.12xlarge)`."""
+        """`2 x l4 (g6.12xlarge) with bf16`."""
         stages = f" in {self.pp} stages" if self.pp > 1 else ""
-        return f"{self.tp * self.pp} x {self.offer.label}{stages}"
+        kept = cast_on(self.offer.gpu, self.precision)
+        return f"{self.tp * self.pp} x {self.offer.label}{stages} with {kept}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +91,19 @@ def search(demand: Demand) -> Outcome:
     precision = requested(demand.model, demand.args.model.precision, demand.kind.limits)
     available = offers(demand.args, demand.can)
     if demand.batcher is not None:
-        return _evaluate(demand, _whole(demand, available, precision), precision)
+        return _evaluate(demand, _whole(demand, available, precision))
     _check_pins(demand, precision, available)
     tried = _layouts(demand, available, precision)
     lower = fallback(demand.model, demand.args.model.precision)
     if lower is not None and not any(isinstance(found, Layout) for *_, found in tried):
         more = _layouts(demand, available, lower)
         # Only where the arithmetic runs at that precision: else it would be smaller, but no faster.
-        tried += [item for item in more if not isinstance(item[3], Layout) or item[3].served.native]
-        precision = lower
-    return _evaluate(demand, tried, precision)
+        tried += [item for item in more if not isinstance(item[-1], Layout) or item[-1].served.native]
+    return _evaluate(demand, tried)
 
 
-_Tried = tuple[Offer, int, int, Layout | Loss]
+_Tried = tuple[Offer, int, int, str, Layout | Loss]
+"""Where, in how many shards and stages, at which precision, and what became of it."""
 
 
 def _whole(demand: Demand, available: tuple[Offer, ...], precision: str) -> list[_Tried]:
@@ -110,9 +111,9 @@ def _whole(demand: Demand, available: tuple[Offer, ...], precision: str) -> list
     asked = demand.args.hardware.gpus_per_replica
     gpus = 1 if asked is None else asked
     return [
-        (offer, gpus, 1, layout(demand, offer, gpus, 1, precision))
+        (offer, gpus, 1, precision, layout(demand, offer, gpus, 1, precision))
         if gpus <= offer.most_gpus
-        else (offer, gpus, 1, _too_few(demand, offer))
+        else (offer, gpus, 1, precision, _too_few(demand, offer))
         for offer in available
     ]
 
@@ -123,14 +124,14 @@ def _layouts(demand: Demand, available: tuple[Offer, ...], precision: str) -> li
     for offer in available:
         tried = _filled(demand, offer, precision, splits(model, precision, offer.most_gpus, pins))
         for more in (uneven, pipelines) if pins.free else ():
-            if not any(isinstance(item[3], Layout) for item in tried):
+            if not any(isinstance(item[-1], Layout) for item in tried):
                 tried += _filled(demand, offer, precision, more(model, precision, offer.most_gpus))
-        found += tried if tried else [(offer, 1, 1, _too_few(demand, offer))]
+        found += tried if tried else [(offer, 1, 1, precision, _too_few(demand, offer))]
     return found
 
 
 def _filled(demand: Demand, offer: Offer, precision: str, sizes: tuple[tuple[int, int], ...]) -> list[_Tried]:
-    return [(offer, tp, pp, layout(demand, offer, tp, pp, precision)) for tp, pp in sizes]
+    return [(offer, tp, pp, precision, layout(demand, offer, tp, pp, precision)) for tp, pp in sizes]
 
 
 def pins_of(demand: Demand) -> Pins:
@@ -214,19 +215,19 @@ class _Memory:
         self.fitted: dict[_Key, Fit] = {}
 
 
-def _evaluate(demand: Demand, tried: list[_Tried], precision: str) -> Outcome:
+def _evaluate(demand: Demand, tried: list[_Tried]) -> Outcome:
     """Cheapest first by what each must cost at least; the rest cannot win once that exceeds the best."""
     memory = _Memory()
     considered: list[Considered] = []
     worth: list[tuple[_Tried, _Open]] = []
     for item in tried:
-        outcome = _open(demand, item[3], memory)
+        outcome = _open(demand, item[-1], memory)
         if isinstance(outcome, Loss):
-            considered.append(Considered(item[0], item[1], item[2], precision, outcome))
+            considered.append(Considered(*item[:-1], outcome))
         else:
             worth.append((item, outcome))
     best: Solution | None = None
-    for (offer, tp, pp, _), entry in sorted(worth, key=lambda pair: pair[1].floor):
+    for (offer, tp, pp, precision, _), entry in sorted(worth, key=lambda pair: pair[1].floor):
         outcome = _solve(demand, entry, best, memory)
         if isinstance(outcome, Solution) and (best is None or outcome.order < best.order):
             best = outcome

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import googleapiclient.discovery_cache as documents
 
@@ -72,10 +72,12 @@ def _value(api: str, rule: dict[str, Any], value: Any, path: str) -> Iterator[st
         yield f"{path}: a whole number, not {value!r}"
     elif "enum" in rule and value not in rule["enum"]:
         yield f"{path}: {value!r} is none of {', '.join(rule['enum'])}"
-    elif (form := _FORMATS.get(rule.get("format", ""))) and kind == "string" and not form.fullmatch(value):
+    elif (
+        kind == "string" and (form := _FORMATS.get(rule.get("format", ""))) and not form.fullmatch(str(value))
+    ):
         yield f"{path}: {value!r} is no {rule['format']}"
-    elif kind == "array":
-        for index, item in enumerate(value):
+    elif isinstance(value, list):
+        for index, item in enumerate(cast("list[Any]", value)):
             yield from _value(api, rule["items"], item, f"{path}[{index}]")
     elif kind == "object":
         yield from _object(api, rule, value, path)

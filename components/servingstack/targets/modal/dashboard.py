@@ -21,63 +21,74 @@ def dashboard(plan: ServingPlan) -> dict[str, Any]:
 
 def rows(plan: ServingPlan) -> dict[str, list[Panel]]:
     """Panels by row."""
-    own, scaling, cost = section(plan), plan.scaling, plan.cost
+    return {"Requests": _requests(plan), "Containers": _containers(plan), "Capacity": _capacity(plan)}
+
+
+def _series(plan: ServingPlan, *names: str) -> dict[str, str]:
+    """Queries by legend."""
     signals = {signal.id: signal for signal in plan.monitoring.signals}
+    return {signals[name].title: signals[name].query for name in names}
 
-    def series(*names: str) -> dict[str, str]:
-        return {signals[name].title: signals[name].query for name in names}
 
-    availability = 1 - plan.monitoring.objectives[0].percent / 100
+def _requests(plan: ServingPlan) -> list[Panel]:
     missing = ", ".join(each.signal for each in plan.monitoring.unavailable)
-    return {
-        "Requests": [
-            Panel("Requests", "reqps", series("requests_per_second"), "That ended, a second."),
-            Panel(
-                "Without an answer",
-                "ratio",
-                series("error_rate"),
-                "Timed out or lost; an engine's own error is an answer to Modal. Line: what is promised.",
-                limits=[availability],
-                alerts=["ServingAvailabilityBurn"],
-            ),
-            Panel(
-                "Time",
-                "s",
-                series("elapsed", "queue_time", "cold_start"),
-                f"Longest of what Modal exports. Not measured here: {missing}.",
-                limits=[float(own.timeout_s)],
-            ),
-        ],
-        "Containers": [
-            Panel(
-                "Waiting and running",
-                "count",
-                series("queue_depth", "in_flight"),
-                f"A container takes at most {own.max_inputs} at once; another starts at {own.target_inputs}.",
-                alerts=["ServingNoReadyReplica", "ServingReplicasAtMaximum"],
-            ),
-            Panel(
-                "Containers",
-                "count",
-                series("replicas"),
-                f"Planned: {scaling.min_replicas} to {scaling.max_replicas}.",
-                limits=[float(scaling.max_replicas)],
-                floor=float(scaling.min_replicas),
-                alerts=["ServingReplicasBelowMinimum"],
-            ),
-            Panel("GPU utilisation", "ratio", series("gpu_utilisation"), "Mean over containers."),
-            Panel(
-                "GPU memory",
-                "ratio",
-                series("gpu_memory"),
-                "The engine takes its share at start and keeps it: this says nothing about load.",
-            ),
-            Panel(
-                "Cost per hour",
-                "usd",
-                series("cost_per_hour"),
-                f"Containers at the planned price ({cost.price_date}). Line: the most there can be.",
-                limits=[cost.peak_hourly_usd],
-            ),
-        ],
-    }
+    return [
+        Panel("Requests", "reqps", _series(plan, "requests_per_second"), "That ended, a second."),
+        Panel(
+            "Without an answer",
+            "ratio",
+            _series(plan, "error_rate"),
+            "Timed out or lost; an engine's own error is an answer to Modal. Line: what is promised.",
+            limits=[1 - plan.monitoring.objectives[0].percent / 100],
+            alerts=["ServingAvailabilityBurn"],
+        ),
+        Panel(
+            "Time",
+            "s",
+            _series(plan, "elapsed", "queue_time", "cold_start"),
+            f"Longest of what Modal exports. Not measured here: {missing}.",
+            limits=[float(section(plan).timeout_s)],
+        ),
+    ]
+
+
+def _containers(plan: ServingPlan) -> list[Panel]:
+    own = section(plan)
+    return [
+        Panel(
+            "Waiting and running",
+            "count",
+            _series(plan, "queue_depth", "in_flight"),
+            f"A container takes at most {own.max_inputs} at once; another starts at {own.target_inputs}.",
+            alerts=["ServingNoReadyReplica", "ServingReplicasAtMaximum"],
+        ),
+        Panel("GPU utilisation", "ratio", _series(plan, "gpu_utilisation"), "Mean over containers."),
+        Panel(
+            "GPU memory",
+            "ratio",
+            _series(plan, "gpu_memory"),
+            "The engine takes its share at start and keeps it: this says nothing about load.",
+        ),
+    ]
+
+
+def _capacity(plan: ServingPlan) -> list[Panel]:
+    scaling, cost = plan.scaling, plan.cost
+    return [
+        Panel(
+            "Containers",
+            "count",
+            _series(plan, "replicas"),
+            f"Planned: {scaling.min_replicas} to {scaling.max_replicas}.",
+            limits=[float(scaling.max_replicas)],
+            floor=float(scaling.min_replicas),
+            alerts=["ServingReplicasBelowMinimum"],
+        ),
+        Panel(
+            "Cost per hour",
+            "usd",
+            _series(plan, "cost_per_hour"),
+            f"Containers at the planned price ({cost.price_date}). Line: the most there can be.",
+            limits=[cost.peak_hourly_usd],
+        ),
+    ]

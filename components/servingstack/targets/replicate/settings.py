@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from servingstack.fields import Frozen, Whole, YesNo
 
-_CONFIG = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+_CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 OWNER = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 
 

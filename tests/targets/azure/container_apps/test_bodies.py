@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pulumi
@@ -475,6 +477,15 @@ def test_pulumi_waits_as_long_as_a_start_takes(runs: dict[str, Run], name: str) 
     (app,) = runs[name].of_type(APP)
     assert int(app.custom_timeouts["create"][:-1]) > planned.rollout.progress_deadline_s
     assert int(app.custom_timeouts["create"][:-1]) >= 1800
+
+
+def test_without_the_sdk_the_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['pulumi_azure_native'] = None; "
+        "import servingstack.targets.azure.container_apps.resources"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'servingstack[azure]'" in done.stderr
 
 
 def test_the_endpoint_says_how_to_call_it_and_the_workbook_where_it_is(runs: dict[str, Run]) -> None:

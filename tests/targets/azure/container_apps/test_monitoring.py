@@ -291,7 +291,7 @@ def test_costs_follow_the_replicas(workspace: Workspace) -> None:
     ]
 
 
-def test_every_metric_is_one_that_the_service_has_with_that_aggregation() -> None:
+def test_every_metric_is_one_that_the_service_has_with_that_aggregation_f058_f109() -> None:
     seen = [found for each in PLAN.monitoring.signals for found in each.metrics.values()]
     seen += [
         found

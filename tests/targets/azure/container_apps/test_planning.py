@@ -176,6 +176,24 @@ def test_a_start_beyond_the_probes_budget_is_refused() -> None:
             plan(DEFAULTS)
 
 
+def test_a_start_beyond_ten_minutes_is_refused_unless_it_may_be_slow() -> None:
+    """The service calls a revision degraded that is not ready by then."""
+    big = document(
+        MAX,
+        model={"id": "Qwen/Qwen2.5-32B-Instruct", "source": "azurefile://models/qwen-32b"},
+        slo={"ttft_p95": "2s", "tpot_p95": "100ms"},
+        traffic={"requests_per_second": 0.5, "peak_requests_per_second": 1},
+    )
+    with pytest.raises(Infeasible, match="calls a revision degraded") as caught:
+        plan(big)
+    assert any("slow_start" in each.change for each in caught.value.nearest)
+    found = plan(document(big, container_apps={"slow_start": True}))
+    assert found.scaling.cold_start.total_s > limits.REVISION_DEADLINE_S
+    assert "revision-degraded-at-first" in codes(found)
+    startup = section(found).engine_probes.startup
+    assert startup.period_s * startup.failures >= found.timeouts.startup_s
+
+
 @pytest.mark.parametrize("length", [1, 24, 25, 26, 31, 32, 33, 40])
 def test_a_name_of_any_length_becomes_one_that_azure_takes(length: int) -> None:
     name = ("ab-" * 14)[:length].rstrip("-") or "a"

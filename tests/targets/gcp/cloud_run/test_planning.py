@@ -305,6 +305,14 @@ def test_an_objective_that_nobody_measures_here_is_said() -> None:
     assert [each.id for each in found.monitoring.objectives] == ["availability", "latency_p95"]
 
 
+def test_nothing_is_assumed_that_cloud_run_does_otherwise() -> None:
+    assumed = {each.path: each for each in plan(DEFAULTS).assumed}
+    assert not {"scaling.scale_in_delay", "rollout.surge", "hardware.nodes"} & assumed.keys()
+    assert not any(path.startswith("target.kubernetes") for path in assumed)
+    assert assumed["stream_timeout"].value == f"{plan(DEFAULTS).timeouts.request_s}s"
+    assert "cluster" not in assumed["exposure"].why
+
+
 def test_scaling_is_said_honestly() -> None:
     found = plan(DEFAULTS)
     assert found.scaling.metric == "in_flight"

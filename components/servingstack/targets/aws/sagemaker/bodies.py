@@ -6,8 +6,10 @@ There a changed deployment configuration is an update too; in pulumi-aws a chang
 would replace the endpoint.
 
 Traps:
-- Model and configuration cannot be changed. Their names follow their content, the new ones come first, and
-  the old ones go only once the endpoint has moved: it refers to the configuration, which refers to the model.
+- Model and configuration cannot be changed. Their names follow their content, the logical ones too; the new
+  ones come first, and the old ones go only once the endpoint has moved.
+- An id that is handed in may be known only when deploying. It is in the physical name alone, so a change of
+  it that fails midway must be completed; taken back, it meets its own old name.
 - The number of instances in a configuration is only where a fleet starts. Afterwards it is the scaler's, so
   it is no part of the configuration's name and ignored when it changes.
 - A machine with a disk of its own takes no volume size, and every GPU machine of the catalog has one.
@@ -20,7 +22,7 @@ from typing import Any
 from servingstack.plan import ServingPlan
 
 from .facts import CHANNELS_DIRECTORY
-from .names import names_in, with_hash
+from .names import hash_of, names_in, with_hash
 from .parts import Body, Given, Hashed, Ref, as_text, region, section, tagged
 from .rights import ASYNCHRONOUS, CAPTURED, SERVER
 
@@ -55,7 +57,7 @@ def model(plan: ServingPlan) -> Body:
             "security_group_ids": Given("security_group_ids"),
         }
     needs = ("role-policy", "server-file")
-    return Body("model", MODEL, tagged(plan, properties), needs=needs)
+    return Body("model", MODEL, tagged(plan, properties), needs=needs, content=hash_of(plan.names["model"]))
 
 
 def config(plan: ServingPlan) -> Body:
@@ -84,7 +86,8 @@ def config(plan: ServingPlan) -> Body:
     if chosen.asynchronous is not None:
         properties["async_inference_config"] = _asynchronous(plan)
     ignores = ("productionVariants[0].initialInstanceCount",) if chosen.tracking is not None else ()
-    return Body("config", CONFIG, tagged(plan, properties), ignores=ignores)
+    named = tagged(plan, properties)
+    return Body("config", CONFIG, named, ignores=ignores, content=hash_of(plan.names["config"]))
 
 
 def endpoint(plan: ServingPlan) -> Body:

@@ -54,6 +54,11 @@ def alarm_name(stack: str, alert: str, part: int | None = None) -> str:
     return physical_name(stack, alert if part is None else f"{alert}-{part}", ALARM_NAME_LENGTH)
 
 
+def hash_of(name: str) -> str:
+    """The hash that a name ends in; nothing for no name."""
+    return name[-HASH:]
+
+
 def with_hash(name: str, content: Any) -> str:
     """The name of something immutable: it changes exactly when the content does."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))

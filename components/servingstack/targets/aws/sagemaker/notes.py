@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from servingstack.args import ServingStackArgs
+from servingstack.engines.vendor_images import is_release
 from servingstack.plan import Assumption, PlanWarning, ServingPlan
 from servingstack.units import format_duration
 
@@ -26,6 +27,13 @@ def warnings(plan: ServingPlan) -> tuple[PlanWarning, ...]:
 
 def _found(plan: ServingPlan) -> Iterator[tuple[str, str, str]]:
     chosen = section(plan)
+    if is_release(chosen.image):
+        yield (
+            "image-by-tag",
+            "engine.image",
+            "AWS's own image is named by its full release, which AWS does not move; its digest can only be "
+            "read with an account. To fix it too, set engine.image to the same image with @sha256:...",
+        )
     if chosen.model_data is None:
         size = plan.architecture.weight_bytes / GB
         yield (

@@ -85,6 +85,10 @@ class Body:
     """How long creating and updating may take; None for the provider's own."""
     retain: bool = False
     """Whether it stays when the stack goes."""
+    content: str = ""
+    """Hash of what cannot be changed, for the logical name: other content is another resource, not a replaced
+    one. So a change that fails midway can be taken back: the old one is still in the stack under its own
+    name, while a replaced one would be made again and meet itself."""
 
 
 def section(plan: ServingPlan) -> SageMakerSection:

@@ -103,7 +103,7 @@ def _timeouts(draft: ServingPlan, args: ServingStackArgs) -> Timeouts:
     )
     if not _asynchronous(args):
         # Nothing queues before the instances: what waits does so in the engine, within the request's limit.
-        return found.model_copy(update={"queue_s": given.request_s})
+        return found.model_copy(update={"queue_s": 0})
     return found.model_copy(
         update={
             "queue_s": _time_to_live(args),

@@ -5,7 +5,8 @@ Traps:
   two types. Its provider is made here with the planned region: `aws:region` is another provider's setting.
 - A dictionary that becomes a nested argument is translated by the SDK's types; the thin class has none, so
   its names are written as the engine has them.
-- A child's logical name and parent are part of its identity: a change of either needs an alias.
+- A child's logical name and parent are part of its identity: a change of either needs an alias. Only what
+  cannot be changed has its content there, since that makes it another one.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ class SageMakerEndpoint(pulumi.ComponentResource):
         for body in planned:
             values = _Resolver(given, made).resolved(body.properties)
             options = _options(self, body, made, native if body.token.startswith("aws-native:") else None)
-            made[body.role] = _CLASSES[body.token]()(f"{name}-{body.role}", opts=options, **values)
+            part = f"{body.role}-{body.content}" if body.content else body.role
+            made[body.role] = _CLASSES[body.token]()(f"{name}-{part}", opts=options, **values)
         self.endpoint = made["endpoint"].endpointName.apply(lambda _: endpoint(plan))
         self.dashboard_url = pulumi.Output.from_input(dashboard_url(plan))
         self.register_outputs({"endpoint": self.endpoint, "dashboard_url": self.dashboard_url})

@@ -16,6 +16,7 @@ from typing import Any
 from servingstack.plan import ServingPlan
 
 from .bodies import server_prefix
+from .names import hash_of
 from .parts import Body, Given, Json, Ref, regional, section, tagged
 from .rights import ASYNCHRONOUS, CAPTURED, VERSION, policy, trust
 
@@ -70,7 +71,8 @@ def bucket(plan: ServingPlan) -> list[Body]:
             "content_type": "text/x-python",
         }
         needs = ("bucket-encryption", "bucket-access", "bucket-policy")
-        found.append(Body("server-file", f"{_ROOT}bucketObject:BucketObject", regional(plan, file), needs))
+        token, content = f"{_ROOT}bucketObject:BucketObject", hash_of(server_prefix(plan))
+        found.append(Body("server-file", token, regional(plan, file), needs, content=content))
     return found
 
 

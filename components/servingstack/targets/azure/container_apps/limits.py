@@ -40,6 +40,10 @@ LONGEST_INITIAL_DELAY_S = 60
 """sdk, ContainerAppProbe: period_seconds, initial_delay_seconds."""
 LONGEST_START_S = MOST_PROBE_FAILURES * LONGEST_PROBE_PERIOD_S + LONGEST_INITIAL_DELAY_S
 
+REVISION_DEADLINE_S = 600
+"""A revision that is not ready after ten minutes is called degraded, "Deployment Progress Deadline Exceeded"
+(docs troubleshooting.md). It goes on starting, but a deployment may be reported as failed."""
+
 LONGEST_GRACE_S = 600
 """Between the signal and the end (azurerm, termination_grace_period_seconds)."""
 

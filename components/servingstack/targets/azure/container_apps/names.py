@@ -42,7 +42,6 @@ def names(args: ServingStackArgs) -> dict[str, str]:
         "environment": physical_name(app, "env", ENVIRONMENT_NAME_LENGTH),
         "workspace": f"{app}-logs",
         "identity": f"{app}-identity",
-        "storage": "weights",
         "action-group": f"{app}-alerts",
         "action-group-short": base[:SHORT_NAME_LENGTH].rstrip("-"),
         # A workbook's name is a UUID; its title is what people see.

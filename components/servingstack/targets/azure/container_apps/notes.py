@@ -11,7 +11,7 @@ from servingstack import catalog
 from servingstack.args import ServingStackArgs
 from servingstack.plan import PlanWarning, ServingPlan
 
-from .limits import LONGEST_REQUEST_S
+from .limits import LONGEST_REQUEST_S, REVISION_DEADLINE_S
 
 
 def notes(plan: ServingPlan, args: ServingStackArgs) -> tuple[PlanWarning, ...]:
@@ -23,6 +23,7 @@ def notes(plan: ServingPlan, args: ServingStackArgs) -> tuple[PlanWarning, ...]:
         *_environment(args),
         *_images(args),
         *_hold(plan),
+        *_start(plan),
     )
 
 
@@ -122,5 +123,19 @@ def _hold(plan: ServingPlan) -> Iterator[PlanWarning]:
                 f"While there is no replica, the ingress holds requests, for up to {LONGEST_REQUEST_S} s "
                 f"whatever "
                 "scaling.hold says; a client that is answered `stream timeout` must try again."
+            ),
+        )
+
+
+def _start(plan: ServingPlan) -> Iterator[PlanWarning]:
+    total = plan.scaling.cold_start.total_s
+    if total > REVISION_DEADLINE_S:
+        yield PlanWarning(
+            code="revision-degraded-at-first",
+            path="target.container_apps.slow_start",
+            message=(
+                f"A replica takes {total:.0f} s to start. After {REVISION_DEADLINE_S} s the service calls "
+                f"the revision "
+                "degraded, and goes on; the old one serves until the new one is ready."
             ),
         )

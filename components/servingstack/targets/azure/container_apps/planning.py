@@ -100,6 +100,19 @@ def _refuse(draft: ServingPlan, args: ServingStackArgs) -> None:
         found.append(Violation("model.source", args.model.source, allowed, fix))
     if found:
         raise InvalidInput(found)
+    cold = draft.scaling.cold_start.total_s
+    if cold > known.REVISION_DEADLINE_S and not args.target.container_apps.slow_start:
+        raise Infeasible(
+            f"a replica takes {cold:.0f} s to start, of them {draft.scaling.cold_start.weights_s:.0f} s to "
+            f"read its "
+            f"weights; after {known.REVISION_DEADLINE_S} s the service calls a revision degraded",
+            [
+                Nearest("model.precision: fp8, or a smaller model", "fewer bytes to read"),
+                Nearest(
+                    "target.container_apps.slow_start: true", "if your share is faster, or that may be so"
+                ),
+            ],
+        )
     if draft.timeouts.startup_s > known.LONGEST_START_S:
         raise Infeasible(
             f"a replica may need {draft.timeouts.startup_s} s to start; its startup probe ends after "

@@ -76,6 +76,10 @@ class ContainerAppsArgs(BaseModel):
     ephemeral_storage: Size = Field(default=8 * 1024**3, ge=1024**3, le=1024**4)
     """Disk that a replica has for itself, with a unit. Default 8GiB, all that is documented for a replica
     above one core; weights from the hub must fit into it."""
+    slow_start: YesNo = False
+    """Whether a replica may take longer than ten minutes until it is ready, from the machine to the warm-up.
+    The service then calls the revision degraded until it is, and may report the deployment as failed. Default
+    no, such a plan is refused."""
     notify_emails: tuple[Email, ...] = Field(default=(), max_length=20)
     """Addresses that alerts are mailed to. Default: none."""
     own_action_group: YesNo = False

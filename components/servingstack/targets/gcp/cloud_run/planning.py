@@ -10,6 +10,7 @@ Traps:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from servingstack import catalog, naming
 from servingstack.args import SecretKey, ServingStackArgs
@@ -25,6 +26,8 @@ from .notes import notes
 from .section import CloudRunSection, Egress, Ingress, Quota, SecretVersion
 
 violations = checks.violations
+_DECIDED_BY_CLOUD_RUN = ("stream_timeout", "scaling.scale_in_delay", "rollout.surge")
+"""What the planner assumes for every option, and Cloud Run does in its own way."""
 READY_PORT = 9091
 """Where the launcher says that an instance is warm; no engine's own port."""
 _INGRESS: dict[str, Ingress] = {
@@ -83,7 +86,10 @@ def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
                 update={"scale_out_window_s": known.AUTOSCALER_WINDOW_S, "scale_in_delay_s": known.IDLE_S}
             ),
             "warnings": (*draft.warnings, *notes(draft, args, section)),
-            "assumed": (*draft.assumed, *_assumed(args, section)),
+            "assumed": (
+                *(each for each in draft.assumed if each.path not in _DECIDED_BY_CLOUD_RUN),
+                *_assumed(args, section, timeouts),
+            ),
         }
     )
 
@@ -237,8 +243,11 @@ def _usd(cost: Cost, name: str) -> float | None:
     return value if name.endswith("_usd") and isinstance(value, int | float) else None
 
 
-def _assumed(args: ServingStackArgs, section: CloudRunSection) -> tuple[Assumption, ...]:
+def _assumed(args: ServingStackArgs, section: CloudRunSection, timeouts: Timeouts) -> Iterator[Assumption]:
     given = args.target.cloud_run.model_fields_set
+    if args.stream_timeout is None:
+        why = "the request timeout: Cloud Run has one for both"
+        yield Assumption(path="stream_timeout", value=f"{timeouts.stream_s}s", why=why)
     found = {
         "zonal_redundancy": ("no", "the cheaper GPU, whose first quota is granted without asking"),
         "deletion_protection": ("no", "the service holds no data"),
@@ -247,8 +256,6 @@ def _assumed(args: ServingStackArgs, section: CloudRunSection) -> tuple[Assumpti
             "Google's checkers reach public services alone, and keep an idle instance awake",
         ),
     }
-    return tuple(
-        Assumption(path=f"target.cloud_run.{name}", value=value, why=why)
-        for name, (value, why) in found.items()
-        if name not in given
-    )
+    for name, (value, why) in found.items():
+        if name not in given:
+            yield Assumption(path=f"target.cloud_run.{name}", value=value, why=why)
