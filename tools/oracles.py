@@ -90,6 +90,7 @@ def _compared(path: Path, same: bool) -> bool:
 ORACLES: dict[str, Callable[[bool], bool]] = {
     "sloth": sloth,
     "checkov": scanner("checkov"),
+    "kube-score": scanner("kube-score"),
     "vllm": facts("vllm_facts.py"),
     "sglang": facts("sglang_facts.py"),
     "benchmarks": facts("bench_facts.py"),

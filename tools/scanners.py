@@ -1,4 +1,4 @@
-"""Runs scanners over the golden manifests, and keeps what they find.
+"""Runs checkov and kube-score over the golden manifests, and keeps what they find.
 
 Their findings are committed under tests/oracles/scanners, so that the tests need neither; each finding is
 fixed, or stands in `reviewed.yaml` with the reason why it stays.
@@ -13,7 +13,7 @@ import hashlib
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ from typing import Any
 import yaml
 
 from environments import environment
-from toolchain import ToolchainError
+from toolchain import TOOLS, ToolchainError, resolve
 
 ROOT = Path(__file__).resolve().parents[1]
 MANIFESTS = ROOT / "tests" / "goldens" / "manifests"
 FOLDER = ROOT / "tests" / "oracles" / "scanners"
 CHECKOV = "3.3.30"
+KUBERNETES = "v1.30"
+"""The oldest that is supported: later ones only add."""
 _CUSTOM = ("keda.sh/", "monitoring.coreos.com/")
 Body = dict[str, Any]
 
@@ -104,6 +106,29 @@ def _named(resource: str) -> str:
     return f"{kind}/{name.rpartition('.')[2]}"
 
 
+def kube_score(folder: Path) -> list[Finding]:
+    """Checks of kube-score that are below OK, optional ones too."""
+    tool = resolve(["oracle"])["kube-score"]
+    return [
+        finding
+        for path in sorted(folder.glob("*.yaml"))
+        for finding in _scored(path.name, json.loads(_output(_score(tool, path), (0, 1))))
+    ]
+
+
+def _score(tool: Path, path: Path) -> list[str]:
+    return [str(tool), "score", "--output-format=json", f"--kubernetes-version={KUBERNETES}", str(path)]
+
+
+def _scored(file: str, said: list[Body]) -> Iterator[Finding]:
+    passed = 10  # scorecard.GradeAllOK
+    for each in said:
+        for check in each["checks"]:
+            if not check["skipped"] and check["grade"] < passed:
+                name = f"{file} {each['type_meta']['kind']}/{each['object_meta']['name']}"
+                yield Finding(check["check"]["id"], check["check"]["name"], name)
+
+
 def _output(command: list[str], fine: tuple[int, ...]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode not in fine or not done.stdout.strip():
@@ -113,6 +138,7 @@ def _output(command: list[str], fine: tuple[int, ...]) -> str:
 
 SCANNERS: dict[str, tuple[str, Callable[[Path], list[Finding]]]] = {
     "checkov": (CHECKOV, checkov),
+    "kube-score": (next(tool.version for tool in TOOLS if tool.name == "kube-score"), kube_score),
 }
 
 

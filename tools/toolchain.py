@@ -148,6 +148,17 @@ TOOLS: tuple[Tool, ...] = (
         ldflags="-X github.com/slok/sloth/internal/info.Version=v0.16.0",
         version_args=("version",),
     ),
+    Tool(
+        name="kube-score",
+        version="v1.20.0",
+        group="oracle",
+        module="kube-score",
+        package="github.com/zegl/kube-score/cmd/kube-score",
+        minutes=2.6,
+        url="https://github.com/zegl/kube-score/releases/download/{version}/kube-score_1.20.0_{os}_{arch}",
+        ldflags="-X main.version=1.20.0",
+        version_args=("version",),
+    ),
 )
 
 
