@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,8 @@ class Account:
     calls: Counter[str] = field(default_factory=Counter)
     faults: dict[str, list[Status]] = field(default_factory=dict)
     """Statuses to answer a method with, one call each."""
+    before: dict[str, Callable[[], None]] = field(default_factory=dict)
+    """What happens when a method is called, before it is answered."""
     images: list[api_pb2.Image] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
 
@@ -67,6 +69,8 @@ class Servicer(ModalClientBase):
         request = await stream.recv_message()
         metadata = dict(stream.metadata)
         self.account.calls[method] += 1
+        if method in self.account.before:
+            self.account.before.pop(method)()
         if (metadata.get("x-modal-token-id"), metadata.get("x-modal-token-secret")) != self.account.token:
             raise GRPCError(Status.UNAUTHENTICATED, "Token validation failed")
         if faults := self.account.faults.get(method):

@@ -16,7 +16,7 @@ from grpclib import Status
 from modal_proto import api_pb2
 from tests.dynamic.conftest import Open
 from tests.dynamic.modal_server import Account, App
-from tests.engine.clouds.stack import CloudStack
+from tests.engine.clouds.stack import CloudStack, kill_engine
 from tests.targets.modal.documents import DEFAULTS, document
 
 from servingstack.component import ServingStack
@@ -128,6 +128,21 @@ def test_a_creation_that_was_interrupted_is_finished_by_the_next(deployed: Deplo
     assert deployed.stack.preview() == {}
     deployed.stack.destroy()
     assert account.apps == {}
+
+
+def test_an_engine_that_dies_while_it_creates_leaves_nothing_double(deployed: Deployed) -> None:
+    """Killed once the app was published and before anything was recorded."""
+    deployed.account.before["FunctionGet"] = kill_engine
+    with pytest.raises(Exception, match="code: -9"):
+        deployed.stack.up()
+    assert deployed.app.deployments == 1
+    assert deployed.stack.pending() == [APP]
+    deployed.stack.cancel()
+    deployed.stack.up()
+    assert len(deployed.account.apps) == 1
+    assert deployed.stack.preview() == {}
+    deployed.stack.destroy()
+    assert deployed.account.apps == {}
 
 
 def test_an_app_of_another_program_is_only_taken_over_on_purpose(deployed: Deployed) -> None:

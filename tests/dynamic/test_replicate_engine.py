@@ -11,6 +11,7 @@ import base64
 from typing import Any
 
 import pytest
+from pulumi import automation
 from tests.dynamic.conftest import Open
 from tests.dynamic.replicate_server import Account
 from tests.engine.clouds.stack import CloudStack
@@ -192,6 +193,22 @@ def test_a_token_is_in_no_state_no_output_and_no_error(deployed: Deployed) -> No
     assert b"ReplicateDeploymentProvider" in kept
     assert len(kept) < 200, "a reference, no code"
     for text in (wrong, state, "".join(deployed.stack.said), kept.decode("latin-1")):
+        assert token not in text
+    deployed.account.unused_after = 0
+    deployed.stack.destroy()
+
+
+def test_a_token_may_be_a_secret_of_the_stacks_config_and_stays_one(deployed: Deployed) -> None:
+    token = "r8_only-in-the-config"
+    deployed.account.token = token
+    del deployed.environment["REPLICATE_API_TOKEN"]
+    deployed.stack._engine.env.pop("REPLICATE_API_TOKEN")
+    deployed.stack._stack.workspace.env_vars.pop("REPLICATE_API_TOKEN", None)
+    assert "no token for Replicate: set REPLICATE_API_TOKEN" in deployed.stack.failing_up()
+    deployed.stack._stack.set_config("replicate:token", automation.ConfigValue(token, secret=True))
+    deployed.stack.up()
+    assert deployed.account.release(deployed.name)["number"] == 1
+    for text in (deployed.stack.state_text(), "".join(deployed.stack.said)):
         assert token not in text
     deployed.account.unused_after = 0
     deployed.stack.destroy()
