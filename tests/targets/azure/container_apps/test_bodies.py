@@ -44,6 +44,16 @@ TRITON = {
 TRITON["model"] = {**TRITON["model"], "source": "gs://models/repository"}
 TRITON["engine"] = {**TRITON["engine"], "storage_secret": "bucket"}
 TRITON["hardware"] = {"accelerators": ["t4"]}
+SHELF: dict[str, Any] = {
+    **TRITON,
+    "model": {**TRITON["model"], "source": "azurefile://models/repository"},
+    "engine": {name: value for name, value in TRITON["engine"].items() if name != "storage_secret"},
+    "target": {
+        "option": "container-apps",
+        "region": "eastus",
+        "container_apps": {"subnet": True, "storage_account": "chatmodels"},
+    },
+}
 SMB = document(
     model={"source": "azurefile://models/qwen"},
     container_apps={
@@ -80,6 +90,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str] | None]] = {
         {"key_vault_id": IDS["key_vault_id"]},
     ),
     "reads-itself": (TRITON, {"key_vault_id": IDS["key_vault_id"]}),
+    "shelf": (SHELF, {"subnet_id": IDS["subnet_id"]}),
     "quiet": (document(observability={"alerts": False, "dashboards": False}), None),
     "fixed": (document(scaling={"min_replicas": 2, "max_replicas": 2}), None),
 }
@@ -378,6 +389,16 @@ def test_weights_are_read_from_a_share_that_cannot_be_written(runs: dict[str, Ru
     engine, _ = containers(runs["max"])
     assert {"volumeName": "weights", "mountPath": "/models"} in engine["volumeMounts"]
     assert "/models/llama-8b" in json.dumps(engine["args"] + engine["command"][4:])
+
+
+def test_a_repository_on_a_share_is_mounted_version_by_version_beside_its_rendered_files(
+    runs: dict[str, Run],
+) -> None:
+    engine, _ = containers(runs["shelf"])
+    (mount,) = [each for each in engine["volumeMounts"] if each["volumeName"] == "weights"]
+    assert mount["subPath"] == "repository/classifier/1"
+    assert mount["mountPath"].endswith("/classifier/1")
+    assert "/models/classifier/config.pbtxt" in json.loads(engine["command"][3])["files"]
 
 
 def test_storage_types_are_those_of_the_service() -> None:
