@@ -93,6 +93,7 @@ ORACLES: dict[str, Callable[[bool], bool]] = {
     "kube-score": scanner("kube-score"),
     "vllm": facts("vllm_facts.py"),
     "sglang": facts("sglang_facts.py"),
+    "sglang-page": facts("expositions.py"),
     "benchmarks": facts("bench_facts.py"),
     "triton": facts("triton_facts.py"),
     "torchserve": facts("torchserve.py", "facts"),

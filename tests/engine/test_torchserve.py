@@ -283,6 +283,29 @@ def test_every_metric_that_the_signals_ask_for_is_on_the_page(server: Server) ->
     assert set(facts.metrics("torchserve", torchserve.VERSION)) == set(declared)
 
 
+def test_the_page_that_dashboards_are_tested_on_is_this_ones(
+    server: Server, request: pytest.FixtureRequest
+) -> None:
+    """Names, kinds and labels; the numbers are another run's."""
+    path = HERE.parents[0] / "oracles" / "metrics" / f"torchserve-{torchserve.VERSION}.prom"
+    page = server.call(server.container.metrics_path, port="metrics")[1]
+    told = "\n".join(line for line in page.splitlines() if not line.startswith("# HELP"))
+    if request.config.getoption("--update-golden"):
+        path.write_text(
+            f"# torchserve {torchserve.VERSION}, a real server's page\n{told}\n", encoding="utf-8"
+        )
+    kept = _shape(path.read_text(encoding="utf-8"))
+    # What counts failures has no series until one happens.
+    assert kept <= _shape(told)
+    assert {name for name, _ in kept} >= {torchserve_signals.REQUESTS, torchserve_signals.QUEUE}
+
+
+def _shape(page: str) -> set[tuple[str, tuple[str, ...]]]:
+    """Names of series with the names of their labels."""
+    found = re.findall(r"^(\w+)(?:\{(.*)\})? ", page, re.MULTILINE)
+    return {(name, tuple(sorted(re.findall(r'(\w+)="', labels)))) for name, labels in found}
+
+
 def test_the_counters_are_microseconds_of_waiting_and_of_the_whole_request(server: Server) -> None:
     names = (torchserve_signals.QUEUE, torchserve_signals.LATENCY, torchserve_signals.REQUESTS)
     before = [server.metric(name) for name in names]

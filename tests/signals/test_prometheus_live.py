@@ -6,22 +6,16 @@ The label forms are Prometheus' own doing: it scrapes the pages as a monitor wou
 
 from __future__ import annotations
 
-import json
-import math
 import re
-import subprocess
 import time
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from tests.sample import sample_plan
 from tests.signals import exporters
-from tests.signals.prom import program, rule_file
+from tests.signals.prom import Prometheus, job, rule_file
 from tests.signals.promql import expressions, selector_queries, selectors
 from tests.targets.kubernetes.door import Door, free_port, proxies
 
@@ -38,53 +32,6 @@ def door_plan(**changes: Any) -> ServingPlan:
     """The sample, with a front door that can run here."""
     ports = {"replicas": 1, "port": free_port(), "stats_port": free_port()}
     return sample_plan(front_door=ports, container={"port": free_port("127.0.0.2")}, **changes)
-
-
-class Prometheus:
-    """A running one, asked over its API."""
-
-    def __init__(self, folder: Path, jobs: list[dict[str, Any]], rules: Path) -> None:
-        self.port = free_port()
-        config = {
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-            "rule_files": [str(rules)],
-            "scrape_configs": jobs,
-        }
-        (folder / "prometheus.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-        self._log = (folder / "log").open("wb")
-        command = [
-            program("prometheus"),
-            f"--config.file={folder / 'prometheus.yaml'}",
-            f"--storage.tsdb.path={folder / 'data'}",
-            f"--web.listen-address=127.0.0.1:{self.port}",
-        ]
-        self.process = subprocess.Popen(command, stdout=self._log, stderr=self._log)
-
-    def get(self, path: str, **parameters: str) -> Any:
-        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            return json.load(answer)["data"]
-
-    def samples(self, query: str) -> list[tuple[dict[str, str], float]]:
-        """Labels and values; values that are no number are left out."""
-        found = self.get("query", query=query)["result"]
-        values = [(sample["metric"], float(sample["value"][1])) for sample in found]
-        return [(labels, value) for labels, value in values if math.isfinite(value)]
-
-    def value(self, query: str) -> float:
-        ((_, value),) = self.samples(query)
-        return value
-
-    def close(self) -> None:
-        self.process.terminate()
-        self.process.wait(20)
-        self._log.close()
-
-
-def _job(name: str, port: int, path: str, **labels: str) -> dict[str, Any]:
-    """A target as a monitor makes it: `job`, `namespace`, `pod`; the page's own labels are not honoured."""
-    static = {"targets": [f"127.0.0.1:{port}"], "labels": labels | {"__metrics_path__": path}}
-    return {"job_name": name, "honor_labels": False, "static_configs": [static]}
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +54,12 @@ def prometheus(plan: ServingPlan, tmp_path_factory: pytest.TempPathFactory) -> I
         chat = {"namespace": "serving", "job": plan.names["service"], "pod": "chat-door-1"}
         engine = {"namespace": "serving", "job": plan.names["engine"]}
         jobs = [
-            _job("engine-1", port, "/engine", **engine, pod="chat-engine-7c9d8f6b5d-x2x4z", instance="1"),
-            _job("engine-2", port, "/engine", **engine, pod="chat-engine-7c9d8f6b5d-abcde", instance="2"),
-            _job("door", plan.front_door.stats_port, front_door.METRICS_PATH, **chat),
-            _job("held", plan.front_door.stats_port, front_door.HELD_PATH, **chat, endpoint="held"),
-            _job("gpu", port, "/gpu", namespace="gpu-operator", job="dcgm-exporter", pod="dcgm-exporter-1"),
-            _job("scaler", port, "/scaler", namespace="keda", job="keda-operator", pod="keda-operator-1"),
+            job("engine-1", port, "/engine", **engine, pod="chat-engine-7c9d8f6b5d-x2x4z", instance="1"),
+            job("engine-2", port, "/engine", **engine, pod="chat-engine-7c9d8f6b5d-abcde", instance="2"),
+            job("door", plan.front_door.stats_port, front_door.METRICS_PATH, **chat),
+            job("held", plan.front_door.stats_port, front_door.HELD_PATH, **chat, endpoint="held"),
+            job("gpu", port, "/gpu", namespace="gpu-operator", job="dcgm-exporter", pod="dcgm-exporter-1"),
+            job("scaler", port, "/scaler", namespace="keda", job="keda-operator", pod="keda-operator-1"),
         ]
         running = Prometheus(folder, jobs, rule_file(plan, folder))
         try:
