@@ -11,6 +11,7 @@ read out of that release's wheel, and what a plan would send is checked against 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +28,9 @@ class VendorImage:
 
     engine: str
     family: str
+    account: str
+    """Holds the images in every region of the catalog (aws.github.io/deep-learning-containers/vllm; other
+    regions have accounts of their own: sagemaker-python-sdk, image_uri_config/pytorch.json)."""
     repository: str
     """Below the vendor's registry of a region."""
     tag: str
@@ -66,8 +70,11 @@ def vendor_image(engine: str, family: str) -> VendorImage | None:
 def is_release(image: str) -> bool:
     """Whether an image is a row's, by its full tag. Nobody without an account of that cloud can read its
     digest, and the vendor moves no such tag."""
-    host, _, name = image.partition("/")
-    return "." in host and name in {f"{row.repository}:{row.tag}" for row in _rows().values()}
+    return any(
+        re.fullmatch(rf"{row.account}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com", image.partition("/")[0])
+        and image.partition("/")[2] == f"{row.repository}:{row.tag}"
+        for row in _rows().values()
+    )
 
 
 def engines_of(family: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ The trap: the models' patterns are written for another language, and anchored wi
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -141,7 +142,7 @@ def requests(token: str, inputs: Mapping[str, Json]) -> list[Request]:
     lost = tuple(f"{token}: nothing takes {name!r}" for name in inputs if name not in taken)
     found: list[Request] = []
     for call in calls:
-        mine = {name: inputs[name] for name in call.takes if name in inputs}
+        mine = {name: copy.deepcopy(inputs[name]) for name in call.takes if name in inputs}
         mine = call.change(mine) if call.change is not None else mine
         unknown: list[str] = []
         params = _shaped(shape(call.service, call.operation), mine, call, call.operation, unknown)

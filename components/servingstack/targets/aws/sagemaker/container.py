@@ -86,7 +86,7 @@ def _image(plan: ServingPlan, args: ServingStackArgs) -> str:
     if own is not None:
         return own
     row = image_row(plan.architecture.engine)
-    registry = f"{facts.IMAGE_ACCOUNT}.dkr.ecr.{plan.architecture.region}.amazonaws.com"
+    registry = f"{row.account}.dkr.ecr.{plan.architecture.region}.amazonaws.com"
     return f"{registry}/{row.repository}:{row.tag}"
 
 

@@ -1,4 +1,4 @@
-"""What SageMaker fixes: limits, names and the account that holds AWS's own images. Each with its source.
+"""What SageMaker fixes: limits and names. Each with its source.
 
 "botocore" stands for the service's own model in botocore 1.43, which the tests ask for each of these; "dg"
 for docs.aws.amazon.com/sagemaker/latest/dg.
@@ -58,7 +58,3 @@ NAMESPACE = "AWS/SageMaker"
 """Invocations, errors, latencies, backlog (dg/monitoring-cloudwatch)."""
 INSTANCE_NAMESPACE = "/aws/sagemaker/Endpoints"
 """Utilisation of instances, GPUs among it (dg/monitoring-cloudwatch)."""
-
-IMAGE_ACCOUNT = "763104351884"
-"""Holds AWS's own images in every region of the catalog (aws.github.io/deep-learning-containers/vllm; other
-regions have accounts of their own: sagemaker-python-sdk, image_uri_config/pytorch.json)."""
