@@ -155,7 +155,7 @@ CASES: dict[str, Case] = {
             Change("more replicas", MORE_REPLICAS, updates=("service",)),
             Change("another GPU", {"hardware": {"accelerators": ["rtx-pro-6000"]}}, updates=("service",)),
         ),
-        order=(("account", "service"), ("monitored", "dashboard")),
+        order=(("account", "service"), ("monitored", "slo-availability")),
         existing=_google,
         config={"gcp:project": gcp.PROJECT},
         scaled={},

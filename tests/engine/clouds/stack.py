@@ -10,9 +10,9 @@ import asyncio
 import json
 import os
 import signal
-import time
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,11 +20,14 @@ from typing import Any
 from unittest import mock
 
 from pulumi import automation
+from pulumi.automation import _server
 
 from local_engine import LocalEngine
 
 Step = tuple[str, str]
 """Operation and name of a resource."""
+PROGRAM_ENDS_S = 30
+"""How long a program may take to notice that its engine has gone."""
 UNCHANGED = ("same", "read", "refresh")
 
 
@@ -138,34 +141,46 @@ def _loops_closed() -> Iterator[None]:
 
     The Automation API closes the program's loop after one more word to the engine, which is gone by then
     (pulumi/automation/_server.py: log.debug before loop.close). Python would complain whenever it collects
-    the loop: in another test, or after the last."""
-    made: list[asyncio.AbstractEventLoop] = []
-    new = asyncio.new_event_loop
+    the loop: in another test, or after the last. The thread it runs on must be done first."""
+    loops: list[asyncio.AbstractEventLoop] = []
+    programs: list[threading.Event] = []
+    new, run = asyncio.new_event_loop, _server.LanguageServer.Run
 
     def remembered() -> asyncio.AbstractEventLoop:
-        made.append(new())
-        return made[-1]
+        loops.append(new())
+        return loops[-1]
 
-    with mock.patch.object(asyncio, "new_event_loop", remembered):
+    def watched(self: Any, request: Any, context: Any) -> Any:
+        programs.append(ended := threading.Event())
+        try:
+            return run(self, request, context)
+        finally:
+            ended.set()
+
+    with (
+        mock.patch.object(asyncio, "new_event_loop", remembered),
+        mock.patch.object(_server.LanguageServer, "Run", watched),
+    ):
         try:
             yield
         finally:
-            for loop in made:
-                _close(loop)
+            if all(ended.wait(PROGRAM_ENDS_S) for ended in programs):
+                for loop in loops:
+                    _close(loop)
 
 
-def _close(loop: asyncio.AbstractEventLoop, seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while loop.is_running() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    if loop.is_closed() or loop.is_running():
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    if loop.is_closed():
         return
-    pending = asyncio.all_tasks(loop)
-    for task in pending:
-        task.cancel()
-    if pending:
-        loop.run_until_complete(asyncio.wait(pending, timeout=seconds))
-    for task in pending:
+    tasks = asyncio.all_tasks(loop)
+    for _ in range(3):  # what stopped the loop before may still be queued, and stop it once more
+        pending = {task for task in asyncio.all_tasks(loop) if not task.done()}
+        for task in pending:
+            task.cancel()
+        if pending:
+            with suppress(RuntimeError):
+                loop.run_until_complete(asyncio.wait(pending, timeout=PROGRAM_ENDS_S))
+    for task in tasks:
         if task.done() and not task.cancelled():
             task.exception()  # seen, so that nobody is told of it
     loop.close()
