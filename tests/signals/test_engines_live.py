@@ -155,7 +155,7 @@ def prometheus(plan: ServingPlan, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def _traffic_until_there_is_data(running: Prometheus, door: Door, plan: ServingPlan) -> None:
-    """The budget needs the front door's counts and those of every objective; the engine's own may be later."""
+    """The budget needs the front door's counts and every objective's; the engine's own may be later."""
     objectives = len(plan.monitoring.objectives)
     queue = next(signal.query for signal in plan.monitoring.signals if signal.id == "queue_depth")
     deadline = time.monotonic() + PATIENCE_S

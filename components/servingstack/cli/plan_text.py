@@ -90,8 +90,11 @@ def plan_view(plan: ServingPlan) -> RenderableType:
         Rule(Text(f"{plan.name}: {architecture.model}", style="bold"), align="left"),
         Text(architecture.why),
         *_section("Architecture", _pairs(_architecture_rows(architecture, whole=_whole(plan)))),
-        *_section("Memory of each GPU", memory_bar(architecture, cache=not _whole(plan))),
-        *_section("Batching", Text(_batching_text(plan.batching)), curve_table(plan.batching)),
+    ]
+    if architecture.engine != "published":
+        parts += _section("Memory of each GPU", memory_bar(architecture, cache=not _whole(plan)))
+        parts += _section("Batching", Text(_batching_text(plan.batching)), curve_table(plan.batching))
+    parts += [
         *_section("Scaling", _pairs(_scaling_rows(plan.scaling))),
         *_section(
             "Timeouts",
@@ -302,18 +305,22 @@ def objectives_table(plan: ServingPlan) -> Table:
 
 
 def expected_table(plan: ServingPlan) -> RenderableType:
-    """Estimates with their bands and sources; a source that all share stands once, below."""
+    """Estimates with their bands and sources; a source that all share stands once, below. What has no
+    source is not shown as a number."""
     expected = plan.expected
     rows = _expected_whole(expected) if _whole(plan) else _expected_tokens(expected)
     sources = {estimate.source for _, estimate, _ in rows}
     shared = len(sources) == 1
     table = _table("  what", "value", "band", *(() if shared else ("source",)), right=(1, 2))
     for name, estimate, unit in rows:
-        band = f"{_number(estimate.low)} to {_number(estimate.high)}"
         source = () if shared else (Text(estimate.source),)
-        table.add_row(Text(f"  {name}"), f"{_number(estimate.value)} {unit}", band, *source)
-    for name, share in (("mean", expected.utilisation_at_mean), ("peak", expected.utilisation_at_peak)):
-        table.add_row(Text(f"  utilisation, {name}"), f"{share:.0%}", "")
+        known = not estimate.source.startswith("none")
+        value = f"{_number(estimate.value)} {unit}" if known else "not known"
+        band = f"{_number(estimate.low)} to {_number(estimate.high)}" if known else ""
+        table.add_row(Text(f"  {name}"), value, band, *source)
+    if not all(source.startswith("none") for source in sources):
+        for name, share in (("mean", expected.utilisation_at_mean), ("peak", expected.utilisation_at_peak)):
+            table.add_row(Text(f"  utilisation, {name}"), f"{share:.0%}", "")
     return Group(table, Text(f"  source: {sources.pop()}")) if shared else table
 
 

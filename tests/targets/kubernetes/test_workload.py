@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.sample import DOCUMENT, GIB, sample_plan
 from tests.targets.kubernetes.bodies import (
     PLANS,
@@ -19,6 +21,7 @@ from tests.targets.kubernetes.bodies import (
 
 from servingstack.plan import Flag, ServingPlan
 from servingstack.planner import plan as make_plan
+from servingstack.targets.kubernetes.parts import literal
 from servingstack.targets.kubernetes.workload import argument, pod_template, pre_stop_s
 
 every_plan = pytest.mark.parametrize("make", PLANS.values(), ids=PLANS.keys())
@@ -254,3 +257,37 @@ def test_each_replica_has_an_address_so_that_the_front_door_sees_it() -> None:
     spec = by_role(sample_plan())["engine-service"]["spec"]
     assert spec["clusterIP"] == "None"
     assert "publishNotReadyAddresses" not in spec
+
+
+def _expanded(text: str, variables: dict[str, str]) -> str:
+    """What the kubelet makes of it, after kubernetes v1.36 third_party/forked/golang/expansion/expand.go."""
+    out, at = "", 0
+    while at < len(text):
+        here, rest = text[at], text[at + 1 :]
+        if here != "$" or not rest:
+            out, at = out + here, at + 1
+        elif rest[0] == "$":
+            out, at = out + "$", at + 2
+        elif rest[0] == "(" and ")" in rest:
+            name = rest[1 : rest.index(")")]
+            out, at = out + variables.get(name, f"$({name})"), at + 1 + rest.index(")") + 1
+        else:
+            out, at = out + text[at : at + 2], at + 2
+    return out
+
+
+@given(st.text(alphabet="$()AB ", max_size=12))
+def test_what_a_user_writes_reaches_the_engine_as_it_was_written(written: str) -> None:
+    """Kubernetes would put a variable's value, a token's among them, where `$(HF_TOKEN)` stands."""
+    assert _expanded(literal(written), {"A": "secret", "B": "$(A)"}) == written
+
+
+def test_arguments_and_variables_of_the_user_are_not_expanded() -> None:
+    engine_settings = {
+        "kind": "vllm",
+        "extra_args": ["--chat-template=a$(HF_TOKEN)b"],
+        "extra_env": {"NOTE": "$(HF_TOKEN)"},
+    }
+    found = engine(sample_plan(DOCUMENT | {"engine": engine_settings}))
+    assert "--chat-template=a$$(HF_TOKEN)b" in found["args"]
+    assert {"name": "NOTE", "value": "$$(HF_TOKEN)"} in found["env"]

@@ -13,6 +13,7 @@ from tests.targets.replicate.documents import DEFAULTS, MAX, TABLE, VERSION, doc
 
 from servingstack import catalog
 from servingstack.cli.graph import record
+from servingstack.cli.plan_text import console, plan_view
 from servingstack.component import ServingStack
 from servingstack.errors import Infeasible, InvalidInput
 from servingstack.plan import ServingPlan
@@ -61,6 +62,21 @@ def test_without_a_table_nothing_is_estimated_and_the_plan_says_so() -> None:
     assert "no engine of this library here to estimate" in told["slo.latency_p95"]
     told = refused(document(scaling={"min_replicas": None, "max_replicas": None}))
     assert {"scaling.min_replicas", "scaling.max_replicas"} == set(told)
+
+
+def test_the_printed_plan_shows_no_number_that_nobody_knows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    console().print(plan_view(plan(DEFAULTS)))
+    text = capsys.readouterr().out
+    assert text.count("not known") == 3
+    assert "utilisation, " not in text
+    assert not {"Memory of each GPU", "Batching"} & set(text.splitlines())
+    console().print(plan_view(plan(MAX)))
+    text = capsys.readouterr().out
+    assert "not known" not in text
+    assert "utilisation, peak" in text
 
 
 def test_a_table_counts_the_instances_and_keeps_or_refuses_a_promise() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +141,12 @@ def pod_security(user_id: int) -> Body:
         "fsGroupChangePolicy": "OnRootMismatch",
         "seccompProfile": {"type": "RuntimeDefault"},
     }
+
+
+def literal(text: str) -> str:
+    """A text that the kubelet hands on as it stands: it would replace `$(NAME)` by a variable's value and `$$`
+    by `$`, in commands, arguments and variables (kubernetes v1.36 third_party/forked/golang/expansion)."""
+    return re.sub(r"\$(?=[$(])", "$$", text)
 
 
 def container_security() -> Body:

@@ -250,8 +250,8 @@ def _engine_container(plan: ServingPlan) -> Body:
         "name": "engine",
         "image": container.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": list(container.command),
-        "args": [element for flag in container.flags for element in arguments(flag)],
+        "command": [parts.literal(each) for each in container.command],
+        "args": [parts.literal(each) for flag in container.flags for each in arguments(flag)],
         "env": [environment(variable) for variable in container.env],
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in _ports(plan)],
         "resources": _resources(plan),
@@ -295,7 +295,8 @@ def argument(flag: Flag) -> str:
 def environment(variable: EnvVar) -> Body:
     """A variable: plain, or a reference to a secret that exists."""
     if variable.secret_name is None:
-        return {"name": variable.name, "value": variable.value}
+        value = None if variable.value is None else parts.literal(variable.value)
+        return {"name": variable.name, "value": value}
     reference = {"name": variable.secret_name, "key": variable.secret_key}
     return {"name": variable.name, "valueFrom": {"secretKeyRef": reference}}
 
