@@ -27,6 +27,8 @@ from .refs import Body, Given, Ref
 from .section import ContainerAppsSection, Probe, Probes
 
 ENGINE = "engine"
+IDENTITY = Ref("identity")
+"""The stack's own: for pulling images and reading secrets."""
 INACTIVE_REVISIONS = 10
 """Old revisions that are kept to look at; the service's own default is 100."""
 _CACHE, _DRAIN, _WEIGHTS, _SHARED = "cache", "drain", "weights", "shared-memory"
@@ -44,12 +46,6 @@ def tags(plan: ServingPlan) -> dict[str, str]:
     return {key.rpartition("/")[2]: value for key, value in plan.labels.items()}
 
 
-def identity(plan: ServingPlan) -> Ref:
-    """The stack's own."""
-    del plan
-    return Ref("identity")
-
-
 def container_app(plan: ServingPlan, group: Any) -> Body:
     """The whole."""
     own = section(plan)
@@ -59,7 +55,7 @@ def container_app(plan: ServingPlan, group: Any) -> Body:
         "location": plan.architecture.region,
         "environmentId": Ref("environment") if own.create_environment else Given("environment_id"),
         "workloadProfileName": own.workload_profile,
-        "identity": {"type": "UserAssigned", "userAssignedIdentities": [identity(plan)]},
+        "identity": {"type": "UserAssigned", "userAssignedIdentities": [IDENTITY]},
         "configuration": _configuration(plan),
         "template": _template(plan),
         "tags": tags(plan),
@@ -73,16 +69,16 @@ def _configuration(plan: ServingPlan) -> Body:
         "maxInactiveRevisions": INACTIVE_REVISIONS,
         "ingress": _ingress(plan),
         # For pulling images and reading secrets; no process of the app can ask for a token.
-        "identitySettings": [{"identity": identity(plan), "lifecycle": "None"}],
+        "identitySettings": [{"identity": IDENTITY, "lifecycle": "None"}],
     }
     if own.registry is not None:
-        body["registries"] = [{"server": own.registry, "identity": identity(plan)}]
+        body["registries"] = [{"server": own.registry, "identity": IDENTITY}]
     if own.secrets:
         body["secrets"] = [
             {
                 "name": name,
                 "keyVaultUrl": f"https://{own.key_vault}.vault.azure.net/secrets/{secret}",
-                "identity": identity(plan),
+                "identity": IDENTITY,
             }
             for name, secret in own.secrets.items()
         ]
@@ -238,4 +234,4 @@ def _engine_mounts(plan: ServingPlan) -> list[Body]:
     return mounts
 
 
-__all__ = ["container_app", "environment", "identity", "section", "tags"]
+__all__ = ["IDENTITY", "container_app", "environment", "section", "tags"]

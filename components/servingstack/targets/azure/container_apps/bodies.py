@@ -13,7 +13,7 @@ from typing import Any
 
 from servingstack.plan import ServingPlan
 
-from .app import container_app, identity, section, tags
+from .app import IDENTITY, container_app, section, tags
 from .refs import Body, Given, Part, Ref, RoleId, Text
 from .rules import metric_alert, query_rule, rule_role
 from .workbook import workbook
@@ -150,7 +150,7 @@ def _environment(plan: ServingPlan) -> Body:
             "internal": own.internal,
         }
     if own.share is not None and own.share.key_secret is not None:
-        body["identity"] = {"type": "UserAssigned", "userAssignedIdentities": [identity(plan)]}
+        body["identity"] = {"type": "UserAssigned", "userAssignedIdentities": [IDENTITY]}
     return body
 
 
@@ -192,7 +192,7 @@ def _storage(plan: ServingPlan) -> Body:
                 "accountName": share.account,
                 "shareName": share.share,
                 "accessMode": "ReadOnly",
-                "accountKeyVaultProperties": {"identity": identity(plan), "keyVaultUrl": key},
+                "accountKeyVaultProperties": {"identity": IDENTITY, "keyVaultUrl": key},
             }
         }
     return {

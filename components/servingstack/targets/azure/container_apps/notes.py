@@ -45,9 +45,8 @@ def _price(plan: ServingPlan) -> Iterator[PlanWarning]:
             code="estimated-price",
             path="target.region",
             message=(
-                f"No price of {architecture.region} was read: the costs are at another region's rates. Give "
-                f"your own "
-                "in hardware.prices."
+                f"No price of {architecture.region} was read: the costs are at another region's rates. "
+                "Give your own in hardware.prices."
             ),
         )
 
@@ -60,10 +59,8 @@ def _scaling(plan: ServingPlan) -> Iterator[PlanWarning]:
             path="scaling.min_replicas",
             message=(
                 f"A replica serves {rate:.2g} requests a second, and the service's rule counts whole ones: "
-                f"it adds a "
-                f"replica late. Set min_replicas to what the peak needs, {plan.scaling.peak_replicas}, or "
-                f"serve this "
-                "model where queue depth scales."
+                "it adds a replica late. Set min_replicas to what the peak needs, "
+                f"{plan.scaling.peak_replicas}, or serve this model where queue depth scales."
             ),
         )
 
@@ -77,8 +74,7 @@ def _environment(args: ServingStackArgs) -> Iterator[PlanWarning]:
         path="target.container_apps.own_workspace",
         message=(
             "Alerts and dashboard read ContainerAppHTTPLogs and ContainerAppConsoleLogs. The environment "
-            "must send "
-            "both to that workspace, by a diagnostic setting of its own."
+            "must send both to that workspace, by a diagnostic setting of its own."
         ),
     )
     if args.exposure == "internal":
@@ -87,8 +83,7 @@ def _environment(args: ServingStackArgs) -> Iterator[PlanWarning]:
             path="exposure",
             message=(
                 "The environment must be an internal one. In a public one nobody is let in: private "
-                "addresses alone "
-                "are allowed."
+                "addresses alone are allowed."
             ),
         )
 
@@ -101,8 +96,8 @@ def _images(args: ServingStackArgs) -> Iterator[PlanWarning]:
             path="target.container_apps.registry",
             message=(
                 "Each new replica pulls gigabytes from a public registry, which limits anonymous pulls. "
-                "Mirror the "
-                "images into an Azure container registry of the region; a premium one can stream them."
+                "Mirror the images into an Azure container registry of the region; a premium one can "
+                "stream them."
             ),
         )
     else:
@@ -121,8 +116,7 @@ def _hold(plan: ServingPlan) -> Iterator[PlanWarning]:
             path="scaling.hold",
             message=(
                 f"While there is no replica, the ingress holds requests, for up to {LONGEST_REQUEST_S} s "
-                f"whatever "
-                "scaling.hold says; a client that is answered `stream timeout` must try again."
+                "whatever scaling.hold says; a client that is answered `stream timeout` must try again."
             ),
         )
 
@@ -135,7 +129,6 @@ def _start(plan: ServingPlan) -> Iterator[PlanWarning]:
             path="target.container_apps.slow_start",
             message=(
                 f"A replica takes {total:.0f} s to start. After {REVISION_DEADLINE_S} s the service calls "
-                f"the revision "
-                "degraded, and goes on; the old one serves until the new one is ready."
+                "the revision degraded, and goes on; the old one serves until the new one is ready."
             ),
         )

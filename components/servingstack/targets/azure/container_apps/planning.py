@@ -27,6 +27,8 @@ violations = checks.violations
 READY_PORT = 9091
 """Where the launcher says that a replica is warm; no engine's own port."""
 PROBE_TIMEOUT_S = 5
+STOP_S = 15
+"""For the engine itself to end, after the door."""
 PLANNED_SCRATCH_BYTES = 10 * catalog.GIB
 """What the planner counts beside stored weights on a cluster's node (planner/host.py)."""
 PRIVATE_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
@@ -93,9 +95,8 @@ def _refuse(draft: ServingPlan, args: ServingStackArgs) -> None:
         gib = f"{needed / catalog.GIB:.1f}GiB"
         allowed = f"weights that fit into a replica's own disk of {disk / catalog.GIB:g}GiB; these need {gib}"
         fix = (
-            "Put them on a share: model.source: azurefile://<share>/<path>. Or, where a replica is known to "
-            "have "
-            "more, say so in target.container_apps.ephemeral_storage."
+            "Put them on a share: model.source: azurefile://<share>/<path>. Or, where a replica is known "
+            "to have more, say so in target.container_apps.ephemeral_storage."
         )
         found.append(Violation("model.source", args.model.source, allowed, fix))
     if found:
@@ -144,13 +145,9 @@ def _timeouts(draft: ServingPlan) -> Timeouts:
             "stream_s": min(given.stream_s, known.LONGEST_REQUEST_S),
             "queue_s": max(1, min(given.queue_s, spare)),
             "drain_s": drain,
-            "grace_s": sidecar.LEAVE_S + max(drain, given.request_s) + _STOP_S,
+            "grace_s": sidecar.LEAVE_S + max(drain, given.request_s) + STOP_S,
         }
     )
-
-
-_STOP_S = 15
-"""For the engine itself to end, after the door."""
 
 
 def _scaling(draft: ServingPlan) -> Scaling:
