@@ -64,12 +64,14 @@ class ServingStack(pulumi.ComponentResource):
         meets."""
         if not isinstance(name, str):
             raise TypeError(f"the name of a ServingStack is a plain string, not {type(name).__name__}")
+        from servingstack.claims import claim
         from servingstack.decision import decide
         from servingstack.errors import Infeasible, InvalidInput
         from servingstack.targets import build
 
         try:
             plan, notes = decide(_parsed(name, args), lock)
+            claim(name, plan, _elsewhere(opts, existing))
             super().__init__(TOKEN, name, plan.summary(), opts)
             self._say(plan, notes)
             part = f"{name}-{plan.architecture.option}"
@@ -102,6 +104,13 @@ class ServingStack(pulumi.ComponentResource):
             if warning.code == GATED and not pulumi.runtime.is_dry_run():
                 raise pulumi.RunError(f"{plan.name}: {_text(warning)}")
             pulumi.warn(_text(warning), self)
+
+
+def _elsewhere(opts: pulumi.ResourceOptions | None, existing: Any) -> object:
+    """What may make it another cluster or account than that of a stack without."""
+    if existing is not None:
+        return existing
+    return None if opts is None else opts.provider or opts.providers or opts.parent
 
 
 def _parsed(name: str, args: ServingStackArgs | Mapping[str, Any]) -> ServingStackArgs:

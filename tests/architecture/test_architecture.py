@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "components" / "servingstack"
 TARGETS = PACKAGE / "targets"
 SHELL = (
+    "claims.py",
     "component.py",
     "decision.py",
     "project.py",

@@ -150,6 +150,42 @@ def test_the_options_component_is_usable_alone_with_a_plan() -> None:
     assert run.outputs_of(SERVING)["endpoint"]["url"] == "http://chat.serving.svc:8080"
 
 
+def _as_a_run(program: Callable[[], None]) -> Run:
+    """With a stack resource at the root, which the engine's own runs have and mocks alone have not."""
+
+    def inside() -> None:
+        root = pulumi.ComponentResource("pulumi:pulumi:Stack", "program")
+        pulumi.runtime.set_root_resource(root)
+        try:
+            program()
+        finally:
+            pulumi.runtime.set_root_resource(None)  # pyright: ignore[reportArgumentType]
+
+    return record(inside)
+
+
+def _two(second: str, **more: Any) -> Callable[[], None]:
+    def program() -> None:
+        ServingStack("one", DOCUMENT, lock=sample_plan())
+        other = DOCUMENT | {"name": second}
+        ServingStack("two", other, lock=sample_plan(other), **more)
+
+    return program
+
+
+def test_two_components_of_one_program_cannot_be_the_same_stack() -> None:
+    """Their logical names differ, so nothing else would notice until the second deployment takes over."""
+    with pytest.raises(pulumi.RunError, match=r"(?s)name: got 'chat'.*component 'one' has it"):
+        _as_a_run(_two("chat"))
+    assert len(_as_a_run(_two("other")).of_type(STACK)) == 2
+    assert len(_as_a_run(_two("other")).of_type(STACK)) == 2, "another run claims anew"
+
+
+def test_two_stacks_of_one_name_may_be_on_two_clusters() -> None:
+    found = _as_a_run(_two("chat", existing=KubernetesExisting(context="eu")))
+    assert len(found.of_type(STACK)) == 2
+
+
 def test_two_stacks_of_one_program_meet_nowhere_but_in_their_namespace() -> None:
     other = DOCUMENT | {"name": "other"}
 

@@ -144,8 +144,8 @@ def pod_security(user_id: int) -> Body:
 
 
 def literal(text: str) -> str:
-    """A text that the kubelet hands on as it stands: it would replace `$(NAME)` by a variable's value and `$$`
-    by `$`, in commands, arguments and variables (kubernetes v1.36 third_party/forked/golang/expansion)."""
+    """A text that the kubelet hands on as it stands: in commands, arguments and variables it would replace
+    `$(NAME)` by a variable's value and `$$` by `$` (kubernetes v1.36 third_party/forked/golang/expansion)."""
     return re.sub(r"\$(?=[$(])", "$$", text)
 
 
