@@ -552,11 +552,12 @@ class ServingPlan(BaseModel):
             "option": architecture.option,
             "model": architecture.model,
             "engine": _release(architecture),
-            "gpu": architecture.accelerator,
+            "gpu": _device(architecture),
             "instance_type": architecture.instance_type,
             "gpus_per_replica": architecture.gpus_per_replica,
             "tensor_parallel_size": architecture.tensor_parallel_size,
             "precision": architecture.precision,
+            **({"adapters": _named(architecture)} if architecture.adapters else {}),
             "max_model_len": architecture.max_model_len,
             "max_num_seqs": self.batching.max_num_seqs,
             "min_replicas": scaling.min_replicas,
@@ -568,6 +569,16 @@ class ServingPlan(BaseModel):
             "tpot_p95_ms": _rounded(expected.tpot_p95_ms.value),
             "hourly_usd": _rounded(self.cost.hourly_usd),
         }
+
+
+def _named(architecture: Architecture) -> str:
+    return ", ".join(adapter.name for adapter in architecture.adapters)
+
+
+def _device(architecture: Architecture) -> str:
+    """The GPU, and which part of it: `a100-80gb 1g.10gb`."""
+    part = architecture.gpu_part
+    return architecture.accelerator if part is None else f"{architecture.accelerator} {part.name}"
 
 
 def _release(architecture: Architecture) -> str:

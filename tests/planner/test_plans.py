@@ -244,6 +244,8 @@ def test_a_member_of_a_group_takes_a_share_and_pays_it() -> None:
 
 def test_adapters_share_one_slice_with_their_base() -> None:
     found = plan(SLICED_WITH_ADAPTERS)
+    assert found.summary()["gpu"] == "a100-80gb 1g.10gb", "what a preview shows to change"
+    assert found.summary()["adapters"] == "sql, legal"
     part, place = found.architecture.gpu_part, found.placement
     assert part is not None
     assert place is not None
