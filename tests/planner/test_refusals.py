@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import yaml
 
 from servingstack.errors import Infeasible, InvalidInput
 from servingstack.planner import plan
+from servingstack.targets import Capabilities, all_capabilities
 from servingstack.units import parse_duration
 
 from .build import LLAMA_8B, LLAMA_70B, document
@@ -142,6 +145,13 @@ def test_a_refusal_names_the_precision_of_each_candidate_and_not_the_last_one_tr
     assert any(" with fp8: " in line for line in lines)
 
 
+ABLE: dict[str, Callable[[Capabilities, Any], bool]] = {
+    "exposure": lambda can, part: part["exposure"] in can.exposures,
+    "hardware.spot": lambda can, _: can.spot,
+}
+"""Which options a refusal names: those whose data says that they can."""
+
+
 @pytest.mark.parametrize(
     ("part", "path"),
     [
@@ -156,7 +166,10 @@ def test_f134_what_the_option_cannot_do_is_refused_before_planning(part: dict[st
         plan(document(LLAMA_8B, **part))
     (violation,) = refused.value.violations
     assert violation.path == path
-    assert "No option of this release can." in violation.fix
+    able = {can.option for can in all_capabilities() if ABLE[path](can, part)}
+    said = re.search(r"Options that can: ([a-z, -]+)\.", violation.fix)
+    assert ("No option of this release can." in violation.fix) == (not able)
+    assert (set() if said is None else set(said[1].split(", "))) == able
 
 
 def test_a_refusal_can_be_printed_and_lists_what_was_considered() -> None:
@@ -347,3 +360,14 @@ def test_an_objective_far_below_what_hardware_can_do_is_told_what_it_can(
     plan(_applied(doc, change))
     enough = parse_duration(change.partition(": ")[2]).total_seconds() * 1000
     assert floor <= enough <= 4.1 * floor
+
+
+def test_two_objectives_that_no_hardware_keeps_are_lengthened_together() -> None:
+    """Neither helps alone, and the suggestion works."""
+    asked = document(LLAMA_70B, slo={"ttft_p95": "1ms", "tpot_p95": "100us"})
+    with pytest.raises(Infeasible) as refused:
+        plan(asked)
+    both = next(item.change for item in refused.value.nearest if item.change.startswith("slo."))
+    changes = dict(part.removeprefix("slo.").split(": ") for part in both.split(", "))
+    assert set(changes) == {"ttft_p95", "tpot_p95"}
+    assert plan({**asked, "slo": changes}).architecture.accelerator

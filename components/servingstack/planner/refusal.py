@@ -95,14 +95,17 @@ def _nearest(args: ServingStackArgs, can: Capabilities, floors: dict[str, float]
 
 
 def _durations(args: ServingStackArgs, can: Capabilities, floors: dict[str, float]) -> Iterator[Nearest]:
-    for name in latency_objectives(args.slo):
-        asked: timedelta = getattr(args.slo, name)
+    names, helped = latency_objectives(args.slo), False
+    for name in names:
         for factor in _factors(floors.get(f"slo.{name}")):
-            longer = timedelta(milliseconds=_readable(asked.total_seconds() * 1000 * factor))
+            longer = _longer(args, name, factor)
             found = _solve(_with(args, "slo", **{name: longer}), can)
             if found is not None:
                 yield Nearest(f"slo.{name}: {format_duration(longer)}", _cost(found))
+                helped = True
                 break
+    if not helped and len(names) > 1:
+        yield from _together(args, can)
     seconds = 30.0 if args.request_timeout is None else args.request_timeout.total_seconds()
     for factor in _factors(floors.get("request_timeout")):
         longer = timedelta(seconds=round(seconds * factor))
@@ -110,6 +113,35 @@ def _durations(args: ServingStackArgs, can: Capabilities, floors: dict[str, floa
         if found is not None:
             yield Nearest(f"request_timeout: {format_duration(longer)}", _cost(found))
             break
+
+
+def _longer(args: ServingStackArgs, name: str, factor: float) -> timedelta:
+    asked: timedelta = getattr(args.slo, name)
+    return timedelta(milliseconds=_readable(asked.total_seconds() * 1000 * factor))
+
+
+def _together(args: ServingStackArgs, can: Capabilities) -> Iterator[Nearest]:
+    """Objectives of which none helps alone: one by one, each that no hardware keeps is lengthened to a
+    little above what the fastest takes, until there is a plan or nothing is left to lengthen."""
+    for more in _ABOVE_FLOOR:
+        relaxed, changed = args, dict[str, timedelta]()
+        for _ in latency_objectives(args.slo):
+            outcome = search(resolve(relaxed, can))
+            if outcome.best is not None:
+                break
+            floors = _floors(outcome)
+            name = next(
+                (n for n in latency_objectives(args.slo) if f"slo.{n}" in floors and n not in changed), None
+            )
+            if name is None:
+                break
+            changed[name] = _longer(args, name, floors[f"slo.{name}"] * more)
+            relaxed = _with(relaxed, "slo", **changed)
+        found = _solve(relaxed, can)
+        if found is not None and changed:
+            change = ", ".join(f"slo.{name}: {format_duration(longer)}" for name, longer in changed.items())
+            yield Nearest(change, _cost(found))
+            return
 
 
 def _readable(milliseconds: float) -> int:
