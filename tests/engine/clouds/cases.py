@@ -38,6 +38,8 @@ class Change:
     """Roles that must be updated in place."""
     replaces: tuple[str, ...] = ()
     """Roles that must be replaced; no other may be."""
+    away: tuple[str, ...] = ()
+    """Roles that must be taken away before the updates, and made again."""
     refused: str = ""
     """What the service says where it refuses the change; then nothing that serves may have been touched."""
 
@@ -178,8 +180,9 @@ CASES: dict[str, Case] = {
             Change(
                 "another GPU",
                 {"hardware": {"accelerators": ["l4"]}},
-                updates=(),
-                refused="must be deregistered as a scalable target",
+                updates=("endpoint",),
+                replaces=("model", "config"),
+                away=("scaled-machine", "scaling-target", "scaling-policy"),
             ),
         ),
         order=(

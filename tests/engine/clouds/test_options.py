@@ -144,7 +144,7 @@ def _deployed_in_order(deployed: Deployed, change: Change) -> None:
     created, deleted = ({role for operation, role in done if operation == verb} for verb in _ANEW)
     anew = created & deleted
     replaced = {role for operation, role in done if operation == "replace"}
-    assert replaced | anew == set(change.replaces), change.what
+    assert replaced | anew == {*change.replaces, *change.away}, change.what
     assert {("update", role) for role in change.updates} <= set(done), change.what
     for role in change.replaces:
         comes, goes = _ANEW if role in anew else ("create-replacement", "delete-replaced")
@@ -152,6 +152,10 @@ def _deployed_in_order(deployed: Deployed, change: Change) -> None:
         for served in change.updates:
             assert done.index((comes, role)) < done.index(("update", served))
             assert done.index(("update", served)) < done.index((goes, role))
+    for role in change.away:
+        gone, back = done.index(("delete-replaced", role)), done.index(("create-replacement", role))
+        assert gone < back, change.what
+        assert all(gone < done.index(("update", served)) for served in change.updates), change.what
 
 
 def test_what_breaks_midway_is_completed_by_the_next_update_or_taken_back(deployed: Deployed) -> None:
@@ -176,6 +180,27 @@ def test_what_breaks_midway_is_completed_by_the_next_update_or_taken_back(deploy
     deployed.documents[0] = was
     deployed.stack.up()
     assert deployed.stack.preview() == {}, "what had been made for the change is gone again"
+
+
+@pytest.mark.parametrize(
+    "option", [name for name, case in CASES.items() if any(c.away for c in case.changes)]
+)
+def test_what_went_for_a_change_that_fails_comes_back(option: str, account: MakeAccount) -> None:
+    """Completed or taken back: in between nobody scales, and that must not stay so."""
+    case = CASES[option]
+    deployed = Deployed(account(case.account), case, f"{option}-comes-back")
+    deployed.stack.up()
+    kinds = sorted(thing.token for thing in deployed.cloud.things())
+    (change,) = [each for each in case.changes if each.away]
+    was = deployed.documents[0]
+    deployed.change(change.document)
+    deployed.cloud.fail("update", case.serves, "no capacity")
+    assert "no capacity" in deployed.stack.failing_up()
+    assert sorted(thing.token for thing in deployed.cloud.things()) != kinds
+    deployed.documents[0] = was
+    deployed.stack.up()
+    assert sorted(thing.token for thing in deployed.cloud.things()) == kinds
+    assert deployed.stack.preview() == {}
 
 
 def test_a_component_that_is_renamed_with_an_alias_keeps_everything_and_another_goes_alone(

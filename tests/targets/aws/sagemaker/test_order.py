@@ -61,6 +61,16 @@ def test_scaling_is_registered_on_the_endpoint_that_is_there(name: str) -> None:
         assert found["scaling-policy"].inputs[role] == found["scaling-target"].inputs[role]
 
 
+def test_the_scaler_goes_before_the_machine_changes_and_comes_back_after() -> None:
+    """The service refuses another type while it is registered. That it does so on a real engine is tested in
+    `tests/engine/clouds`; here, what makes it so."""
+    found = by_role(run("defaults"))
+    assert found["scaled-machine"].inputs["content"] == plan(DEFAULTS).architecture.instance_type
+    assert "scaled-machine" in waits(found, "endpoint")
+    assert found["scaled-machine"].urn in found["scaling-target"].depends_on
+    assert "scaled-machine" not in by_role(run("fixed"))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_number_of_instances_is_the_scalers_where_there_is_one(name: str) -> None:
     """F029, F032: a redeployment would set the fleet back to where it started."""

@@ -102,7 +102,7 @@ def endpoint(plan: ServingPlan) -> Body:
     if chosen.tracking is not None:
         properties["retain_all_variant_properties"] = True
         properties["exclude_retained_variant_properties"] = [{"variant_property_type": KEPT}]
-    needs = ("log-group", "role-policy", "rollback-errors", "rollback-latency")
+    needs = ("log-group", "role-policy", "rollback-errors", "rollback-latency", "scaled-machine")
     timeout = chosen.deployment.timeout_s + _MARGIN_S
     return Body("endpoint", ENDPOINT, properties, needs=needs, timeout_s=timeout)
 

@@ -37,6 +37,15 @@ class Given:
 
 
 @dataclass(frozen=True)
+class After:
+    """A value that is computed anew when another resource has been: whoever cannot change it goes before that
+    one does, and comes back after it."""
+
+    value: Ref
+    other: Ref
+
+
+@dataclass(frozen=True)
 class Account:
     """The account's id, as the fifth part of another resource's ARN, in a text."""
 
@@ -83,6 +92,9 @@ class Body:
     """What another part owns once it exists."""
     timeout_s: int | None = None
     """How long creating and updating may take; None for the provider's own."""
+    first_away: str = ""
+    """Property whose change replaces the resource, the old one first; none where that is the provider's to
+    say."""
     retain: bool = False
     """Whether it stays when the stack goes."""
     content: str = ""
@@ -121,6 +133,8 @@ def markers(value: Any) -> Iterator[Ref | Given | Account]:
         yield value
     elif isinstance(value, Hashed):
         yield from value.over
+    elif isinstance(value, After):
+        yield from (value.value, value.other)
     elif isinstance(value, Joined):
         yield from (part for part in value.parts if isinstance(part, Ref))
     elif isinstance(value, Json):
@@ -149,6 +163,8 @@ def as_text(value: Any) -> Any:
 def _spelt(value: Any) -> Any:
     if isinstance(value, Ref):
         return f"{value.before}${{{value.role}.{value.attribute}}}{value.after}"
+    if isinstance(value, After):
+        return _spelt(value.value)
     if isinstance(value, Account):
         return f"{value.before}${{account}}{value.after}"
     if isinstance(value, Given):

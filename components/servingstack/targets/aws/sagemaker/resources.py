@@ -25,7 +25,7 @@ from .dashboard import url as dashboard_url
 from .everything import bodies
 from .existing import SageMakerExisting
 from .overrides import apply
-from .parts import Account, Body, Given, Hashed, Joined, Json, Ref, markers, region
+from .parts import Account, After, Body, Given, Hashed, Joined, Json, Ref, markers, region
 
 try:
     import pulumi_aws as aws
@@ -126,6 +126,8 @@ def _options(
         ignore_changes=list(body.ignores) if body.ignores else None,
         custom_timeouts=waits,
         retain_on_delete=True if body.retain else None,
+        delete_before_replace=True if body.first_away else None,
+        replace_on_changes=[body.first_away] if body.first_away else None,
     )
 
 
@@ -140,6 +142,9 @@ class _Resolver:
             Account: self._account,
             Joined: lambda value: _joined(*map(self.resolved, value.parts)),
             Hashed: self._hashed,
+            After: lambda value: pulumi.Output.all(self._ref(value.value), self._ref(value.other)).apply(
+                lambda known: known[0]
+            ),
             Json: self._json,
             dict: lambda value: {key: self.resolved(inner) for key, inner in value.items()},
             list: lambda value: [self.resolved(inner) for inner in value],

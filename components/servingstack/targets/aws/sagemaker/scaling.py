@@ -6,6 +6,9 @@ endpoint as in dg/async-inference-autoscale.
 Traps:
 - The id is built from the endpoint's name, never from its configuration's: a wrong one is accepted and has no
   effect.
+- The service refuses another type of machine while the scaler is registered (dg/endpoint-scaling), and the
+  scaler refers to the endpoint, so Pulumi would change the endpoint first. `_machine` turns that around.
+  While such a change is deployed, nobody scales.
 - Without an instance there is no backlog per instance, so target tracking cannot wake an endpoint from zero.
   A step of its own does, on `HasBacklogWithoutCapacity`.
 """
@@ -19,8 +22,10 @@ from servingstack.plan import ServingPlan
 from .facts import NAMESPACE, SCALABLE_NAMESPACE, VARIANT_DIMENSION
 from .metrics import MINUTE_S
 from .names import alarm_name
-from .parts import Body, Ref, regional, section, tagged
+from .parts import After, Body, Ref, regional, section, tagged
+from .storage import BUCKET_CLOSED
 
+MACHINE = "scaled-machine"
 TARGET = "aws:appautoscaling/target:Target"
 POLICY = "aws:appautoscaling/policy:Policy"
 ALARM = "aws:cloudwatch/metricAlarm:MetricAlarm"
@@ -40,6 +45,7 @@ def bodies(plan: ServingPlan) -> list[Body]:
         "max_capacity": plan.scaling.max_replicas,
     }
     found = [
+        _machine(plan),
         Body("scaling-target", TARGET, tagged(plan, scalable)),
         Body("scaling-policy", POLICY, regional(plan, _tracking(plan))),
     ]
@@ -53,8 +59,23 @@ def _scaled(plan: ServingPlan) -> dict[str, Any]:
     return {
         "service_namespace": SCALABLE_NAMESPACE,
         "scalable_dimension": VARIANT_DIMENSION,
-        "resource_id": Ref("endpoint", "endpointName", "endpoint/", f"/variant/{variant}"),
+        "resource_id": After(
+            Ref("endpoint", "endpointName", "endpoint/", f"/variant/{variant}"), Ref(MACHINE, "key")
+        ),
     }
+
+
+def _machine(plan: ServingPlan) -> Body:
+    """The type of machine that is scaled, as a file in the stack's bucket. Nobody reads it: a change of it
+    takes the scaler away, before the endpoint changes, and brings it back after."""
+    file = {
+        "bucket": Ref("bucket", "bucket"),
+        "key": f"deployment/{MACHINE}",
+        "content": plan.architecture.instance_type,
+        "content_type": "text/plain",
+    }
+    token = "aws:s3/bucketObject:BucketObject"
+    return Body(MACHINE, token, regional(plan, file), needs=BUCKET_CLOSED, first_away="content")
 
 
 def _policy(plan: ServingPlan, role: str, kind: str, **configuration: Any) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from .names import hash_of
 from .parts import Body, Given, Json, Ref, regional, section, tagged
 from .rights import ASYNCHRONOUS, CAPTURED, VERSION, policy, trust
 
+BUCKET_CLOSED = ("bucket-encryption", "bucket-access", "bucket-policy")
+"""What is true of the bucket before anything is put into it."""
 LOG_DAYS = 30
 """The product's own choice: longer than an objective's window needs, short enough to cost nothing."""
 _ROOT = "aws:s3/"
@@ -70,9 +72,8 @@ def bucket(plan: ServingPlan) -> list[Body]:
             "content": plan.container.files[path],
             "content_type": "text/x-python",
         }
-        needs = ("bucket-encryption", "bucket-access", "bucket-policy")
         token, content = f"{_ROOT}bucketObject:BucketObject", hash_of(server_prefix(plan))
-        found.append(Body("server-file", token, regional(plan, file), needs, content=content))
+        found.append(Body("server-file", token, regional(plan, file), BUCKET_CLOSED, content=content))
     return found
 
 
