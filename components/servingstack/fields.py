@@ -71,6 +71,10 @@ WORDS = {
         r"^(allUsers|allAuthenticatedUsers|(user|group|serviceAccount):[^\s@:]+@[^\s@:]+|domain:[a-z0-9.-]+"
         r"|principal(Set)?://iam\.googleapis\.com/\S+)$"
     ): "an IAM member: `serviceAccount:<email>`, `group:<email>`, `user:<email>`, `domain:...`, `allUsers`",
+    r"^[a-z0-9-]+-docker\.pkg\.dev/[a-z0-9.:-]+(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$": (
+        "an image of Artifact Registry by digest: "
+        "<location>-docker.pkg.dev/<project>/<repository>/<name>@sha256:<64 digits>"
+    ),
     r"^[a-z0-9-]+-docker\.pkg\.dev/[a-z0-9.:-]+(/[a-z0-9._-]+)+$": (
         "a repository of Artifact Registry: <location>-docker.pkg.dev/<project>/<repository>"
     ),

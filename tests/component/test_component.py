@@ -9,6 +9,7 @@ from typing import Any
 
 import pulumi
 import pytest
+from pulumi.runtime import settings
 from tests.recorder import UNKNOWN, Run, is_secret, record, strings
 from tests.sample import DOCUMENT, sample_plan
 
@@ -155,11 +156,11 @@ def _as_a_run(program: Callable[[], None]) -> Run:
 
     def inside() -> None:
         root = pulumi.ComponentResource("pulumi:pulumi:Stack", "program")
-        pulumi.runtime.set_root_resource(root)
+        settings.set_root_resource(root)
         try:
             program()
         finally:
-            pulumi.runtime.set_root_resource(None)  # pyright: ignore[reportArgumentType]
+            settings.set_root_resource(None)  # pyright: ignore[reportArgumentType]
 
     return record(inside)
 

@@ -10,9 +10,10 @@ The trap: a discovery document says little of numbers. Ranges that stand in a de
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -91,12 +92,14 @@ def description(api: str, name: str, field: str) -> str:
 # ---- from the provider's shape to the API's ----
 
 # Lists that Pulumi names in the plural, and single objects that the API has as lists.
-_PLURALS = {"commands": "command", "envs": "env", "traffics": "traffic"}
+_PLURALS = {"commands": "command", "dependsOns": "dependsOn", "envs": "env", "traffics": "traffic"}
 _LISTS = ("ports",)
 # What the provider keeps for itself or puts into the address.
 _ASIDE = {
     "gcp:cloudrunv2/service:Service": ("name", "location", "project", "deletionProtection", "deletionPolicy"),
     "gcp:serviceaccount/account:Account": ("project",),
+    "gcp:secretmanager/secret:Secret": ("secretId", "project"),
+    "gcp:secretmanager/secretVersion:SecretVersion": ("secret",),
     "gcp:monitoring/slo:Slo": ("service", "sloId", "project"),
     "gcp:monitoring/genericService:GenericService": ("serviceId", "project"),
     "gcp:monitoring/alertPolicy:AlertPolicy": ("project",),
@@ -110,6 +113,9 @@ MESSAGES = {
     "gcp:monitoring/alertPolicy:AlertPolicy": ("monitoring.v3", "AlertPolicy"),
     "gcp:monitoring/uptimeCheckConfig:UptimeCheckConfig": ("monitoring.v3", "UptimeCheckConfig"),
     "gcp:monitoring/dashboard:Dashboard": ("monitoring.v1", "Dashboard"),
+    "gcp:secretmanager/secret:Secret": ("secretmanager.v1", "Secret"),
+    "gcp:secretmanager/secretVersion:SecretVersion": ("secretmanager.v1", "AddSecretVersionRequest"),
+    "gcp:projects/iAMMember:IAMMember": ("cloudresourcemanager.v3", "Binding"),
     "gcp:storage/bucketIAMMember:BucketIAMMember": ("run.v2", "GoogleIamV1Binding"),
     "gcp:secretmanager/secretIamMember:SecretIamMember": ("secretmanager.v1", "Binding"),
     "gcp:cloudrunv2/serviceIamMember:ServiceIamMember": ("run.v2", "GoogleIamV1Binding"),
@@ -120,18 +126,39 @@ MESSAGES = {
 def translated(token: str, inputs: dict[str, Any]) -> dict[str, Any]:
     """What the provider sends for a resource."""
     body = _spelled({key: value for key, value in inputs.items() if key not in _ASIDE.get(token, ())})
-    if token.endswith("IAMMember") or token.endswith("IamMember"):
+    kind = token.rpartition(":")[2]
+    if kind.lower().endswith("iammember"):
         return {"role": body["role"], "members": [body["member"]]}
-    if token.endswith(":Dashboard"):
-        return json.loads(inputs["dashboardJson"])
-    if token.endswith(":Account"):
-        identity = body.pop("accountId")
-        return {"accountId": identity, "serviceAccount": body}
-    if token.endswith(":Slo"):
-        days = body.pop("rollingPeriodDays")
-        indicator = {"requestBased": body.pop("requestBasedSli")}
-        return body | {"rollingPeriod": f"{int(days) * 86400}s", "serviceLevelIndicator": indicator}
-    return body
+    return _TRANSLATED[kind](body) if kind in _TRANSLATED else body
+
+
+def _account(body: dict[str, Any]) -> dict[str, Any]:
+    identity = body.pop("accountId")
+    return {"accountId": identity, "serviceAccount": body}
+
+
+def _slo(body: dict[str, Any]) -> dict[str, Any]:
+    days = body.pop("rollingPeriodDays")
+    indicator = {"requestBased": body.pop("requestBasedSli")}
+    return body | {"rollingPeriod": f"{int(days) * 86400}s", "serviceLevelIndicator": indicator}
+
+
+def _secret_version(body: dict[str, Any]) -> dict[str, Any]:
+    return {"payload": {"data": base64.b64encode(unsealed(body["secretData"]).encode()).decode()}}
+
+
+_TRANSLATED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "Account": _account,
+    "Dashboard": lambda body: json.loads(body["dashboardJson"]),
+    "Secret": lambda body: body | {"replication": {"automatic": body["replication"]["auto"]}},
+    "SecretVersion": _secret_version,
+    "Slo": _slo,
+}
+
+
+def unsealed(value: Any) -> str:
+    """A text that Pulumi marks as a secret."""
+    return value["value"] if isinstance(value, dict) else value
 
 
 def _spelled(value: Any) -> Any:

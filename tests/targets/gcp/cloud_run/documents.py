@@ -64,6 +64,11 @@ IN_IMAGE: dict[str, Any] = {
         "image": "us-central1-docker.pkg.dev/acme/engines/qwen:v0.30.0@sha256:" + "b" * 64,
     },
 }
+COLLECTOR = "us-docker.pkg.dev/cloud-ops-agents-artifacts/cloud-run-gmp-sidecar/sidecar@sha256:" + "c" * 64
+COLLECTED: dict[str, Any] = {
+    "target": {"cloud_run": {"collector_image": COLLECTOR}},
+    "slo": {"ttft_p95": "2s", "tpot_p95": "100ms", "latency_p95": "30s"},
+}
 EXISTING: dict[str, Any] = {
     "project": "acme",
     "subnetwork": "projects/acme/regions/europe-west4/subnetworks/serving",

@@ -10,8 +10,8 @@ import pulumi
 import pytest
 from tests.engines import triton_documents
 from tests.recorder import Run, record
-from tests.targets.gcp.cloud_run.documents import DEFAULTS, EXISTING, IN_IMAGE, MAX, document
-from tests.targets.gcp.google_api import MESSAGES, problems, translated
+from tests.targets.gcp.cloud_run.documents import COLLECTED, DEFAULTS, EXISTING, IN_IMAGE, MAX, document
+from tests.targets.gcp.google_api import MESSAGES, problems, translated, unsealed
 
 from servingstack.component import ServingStack
 from servingstack.plan import ServingPlan
@@ -42,6 +42,7 @@ CASES = {
     "hub": (document(model={"id": "Qwen/Qwen2.5-1.5B-Instruct", "source": "hf"}), {"project": "acme"}),
     "reads-itself": (TRITON, None),
     "in-image": (document(**IN_IMAGE), None),
+    "collected": (document(**COLLECTED), {"project": "acme"}),
     "quiet": (document(observability={"alerts": False, "dashboards": False}), None),
 }
 
@@ -163,6 +164,26 @@ def test_weights_in_the_image_are_read_where_they_are_and_no_grant_is_made(runs:
     assert "/models/qwen" in template["containers"][0]["command"]
     assert "--safetensors-load-strategy=eager" in template["containers"][0]["args"]
     assert not runs["in-image"].of_type("gcp:storage/bucketIAMMember:BucketIAMMember")
+
+
+def test_a_collector_has_its_file_its_right_and_room_of_its_own(runs: dict[str, Run]) -> None:
+    run = runs["collected"]
+    engine, beside = service_of(run)["template"]["containers"]
+    assert beside["dependsOn"] == [engine["name"]]
+    assert beside["resources"]["limits"] == {"cpu": "1", "memory": "1Gi"}
+    assert "ports" not in beside  # one container alone takes requests
+    (volume,) = [each for each in service_of(run)["template"]["volumes"] if "secret" in each]
+    (file,) = run.of_type("gcp:secretmanager/secret:Secret")
+    assert volume["secret"]["secret"] == file.inputs["secretId"]
+    (version,) = run.of_type("gcp:secretmanager/secretVersion:SecretVersion")
+    (endpoint,) = json.loads(unsealed(version.inputs["secretData"]))["spec"]["endpoints"]
+    assert endpoint == {"port": engine["ports"][0]["containerPort"], "path": "/metrics", "interval": "30s"}
+    (right,) = run.of_type("gcp:projects/iAMMember:IAMMember")
+    assert right.inputs["role"] == "roles/monitoring.metricWriter"
+    (grant,) = run.of_type("gcp:secretmanager/secretIamMember:SecretIamMember")
+    assert grant.inputs["secretId"] == file.inputs["secretId"]
+    slos = {each.inputs["sloId"] for each in run.of_type("gcp:monitoring/slo:Slo")}
+    assert slos == {"availability", "latency-p95"}
 
 
 def test_a_secret_is_a_version_of_secret_manager_and_never_a_text(runs: dict[str, Run]) -> None:

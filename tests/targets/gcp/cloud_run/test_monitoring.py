@@ -11,9 +11,10 @@ import pytest
 import yaml
 from tests.signals.prom import promtool, rule_test
 from tests.signals.promql import selectors
-from tests.targets.gcp.cloud_run.documents import DEFAULTS, document
+from tests.targets.gcp.cloud_run.documents import COLLECTED, DEFAULTS, document
 from tests.targets.gcp.google_api import problems, schema
 
+from servingstack.errors import InvalidInput
 from servingstack.plan import ServingPlan
 from servingstack.planner import plan
 from servingstack.signals.burn_rates import BURN_RATES
@@ -87,6 +88,42 @@ def test_what_cannot_be_seen_is_named_with_its_reason(planned: ServingPlan) -> N
     assert {"ttft_p95", "tpot_p95", "output_tokens_per_second"} <= missing.keys()
     assert all("engine's own metrics" in reason for reason in missing.values())
     assert not missing.keys() & {signal.id for signal in planned.monitoring.signals}
+
+
+def test_with_a_collector_the_engines_own_metrics_are_watched_and_promised() -> None:
+    found = plan(document(**COLLECTED))
+    shown = {signal.id: signal for signal in found.monitoring.signals}
+    assert not found.monitoring.unavailable
+    assert "slo-not-measured" not in {warning.code for warning in found.warnings}
+    assert {"ttft_p95", "tpot_p95", "latency_p95"} <= {each.id for each in found.monitoring.objectives}
+    burning = {each.name: each.expression for each in found.monitoring.alerts}
+    for query in (shown["ttft_p95"].query, shown["kv_cache_usage"].query, burning["ServingTtftP95Burn"]):
+        promql_parser.parse(query)
+        for each in selectors(query):
+            assert each["__name__"].startswith("vllm:")
+            assert (each["cluster"], each["namespace"], each["location"]) == (
+                "__run__",
+                "chat",
+                "us-central1",
+            )
+            assert "le" not in each  # Google writes edges in its own way
+    assert "> 2" in burning["ServingTtftP95Burn"]
+    titles = {tile["widget"]["title"] for tile in dashboard.dashboard(found)["mosaicLayout"]["tiles"]}
+    assert {"Time to the first token", "Time per token", "Tokens per second"} <= titles
+    assert not problems("monitoring.v1", "Dashboard", dashboard.dashboard(found))
+
+
+def test_an_objective_beyond_the_engines_histogram_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"slo\.ttft_p95"):
+        plan(document(**{**COLLECTED, "slo": {"ttft_p95": "59m"}}, request_timeout="1h"))
+
+
+def test_a_model_without_tokens_has_none_to_time() -> None:
+    """An embedding's missing signals are its task's, whether or not a collector runs."""
+    model = {"id": "BAAI/bge-m3", "task": "embed", "source": "hf", "max_model_len": 512}
+    found = plan(document(model=model, traffic={"output_tokens": 1, "input_tokens": 256}))
+    missing = {each.signal: each.reason for each in found.monitoring.unavailable}
+    assert "generates no tokens" in missing["ttft_p95"]
 
 
 def test_every_alert_has_a_severity_a_summary_and_a_runbook_that_is_there(planned: ServingPlan) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.targets.gcp.cloud_run.documents import DEFAULTS, IN_IMAGE, MAX, document
+from tests.targets.gcp.cloud_run.documents import COLLECTED, DEFAULTS, IN_IMAGE, MAX, document
 
 from servingstack import catalog
 from servingstack.errors import Infeasible, InvalidInput
@@ -77,7 +77,7 @@ def test_zonal_redundancy_costs_what_the_gpus_higher_rate_adds_and_has_its_own_q
     assert "NoZonalRedundancy" not in section(redundant).quotas[0].id
     assert "no-zonal-redundancy" in codes(plain)
     assert "no-zonal-redundancy" not in codes(redundant)
-    with pytest.raises(Infeasible, match="zonal redundancy"):
+    with pytest.raises(Infeasible, match="an instance for zonal redundancy"):
         plan(
             document(
                 target={"cloud_run": {"zonal_redundancy": True}},
@@ -234,6 +234,32 @@ def test_what_cloud_run_sets_itself_is_refused() -> None:
         "engine.extra_env.PORT",
         "labels.example.com/team",
     }
+
+
+def test_a_collector_is_paid_for_and_counts_in_the_quotas() -> None:
+    plain, found = plan(DEFAULTS), plan(document(target=COLLECTED["target"]))
+    assert found.cost.per_gpu_hour_usd - plain.cost.per_gpu_hour_usd == pytest.approx(3600 * 0.00002)
+    cores = [
+        next(quota.needed for quota in section(each).quotas if quota.unit == "milli-vCPU")
+        for each in (plain, found)
+    ]
+    assert cores[1] * 4 == cores[0] * 5
+    assert "collector-writes-for-the-project" in codes(found)
+    far = plan(document(target={**COLLECTED["target"], "region": "asia-southeast1"}))
+    near = plan(document(target={"region": "asia-southeast1"}))
+    assert far.cost.per_gpu_hour_usd - near.cost.per_gpu_hour_usd == pytest.approx(3600 * 0.000024)
+
+
+def test_a_collector_that_an_instance_has_no_room_for_is_refused() -> None:
+    with pytest.raises(Infeasible, match="an instance has at most 8 cores and 32 GiB"):
+        plan(document(target=COLLECTED["target"], hardware={"instance_type": "nvidia-l4+8cpu-32gib"}))
+
+
+def test_a_collector_is_named_by_digest() -> None:
+    image = "us-docker.pkg.dev/cloud-ops-agents-artifacts/cloud-run-gmp-sidecar/sidecar:1.7.0"
+    assert "target.cloud_run.collector_image" in refused(
+        document(target={"cloud_run": {"collector_image": image}})
+    )
 
 
 def test_an_image_from_elsewhere_needs_a_mirror() -> None:

@@ -45,7 +45,7 @@ def alerts(stack: Stack, promised: Sequence[Objective]) -> tuple[Alert, ...]:
     if settings is None:
         return ()
     scope = scope_of(stack)
-    drafts = [draft for objective in promised for draft in _burning(stack, scope, objective)]
+    drafts = [draft for objective in promised for draft in _burning(stack, objective)]
     drafts += [_refused(stack, scope), _unanswered(stack, scope)]
     if stack.scaling.min_replicas > 0:
         drafts.append(_below_minimum(stack, scope))
@@ -68,7 +68,7 @@ def alerts(stack: Stack, promised: Sequence[Objective]) -> tuple[Alert, ...]:
     )
 
 
-def _burning(stack: Stack, scope: Scope, objective: Objective) -> list[Draft]:
+def _burning(stack: Stack, objective: Objective) -> list[Draft]:
     kind = objective.id.split("_")[0]
     good = (
         "without a server error"
@@ -89,7 +89,7 @@ def _burning(stack: Stack, scope: Scope, objective: Objective) -> list[Draft]:
             runbook=f"{kind}-burn",
         )
         for severity in BURN_RATES
-        if (expression := burning(scope, objective, severity)) is not None
+        if (expression := burning(stack, objective, severity)) is not None
     ]
 
 

@@ -19,12 +19,13 @@ from servingstack.plan import ServingPlan
 from servingstack.targets import launch
 from servingstack.watched import Alert, Objective
 
+from . import collector
 from . import scope as s
 from .section import CloudRunSection
 
 Body = dict[str, Any]
 SERVICE, MONITORED = "service", "monitored"
-WEIGHTS = "weights"
+WEIGHTS, COLLECTOR = "weights", "collector"
 LIVENESS_PERIOD_S, LIVENESS_FAILURES, PROBE_TIMEOUT_S = 30, 3, 5
 """A dead engine is started again within a minute and a half."""
 EVALUATION_S = 60
@@ -35,10 +36,11 @@ UPTIME_PERIOD_S, UPTIME_TIMEOUT_S = 60, 10
 MOST_GOAL = 0.9999
 """Highest goal of an objective in Cloud Monitoring (terraform-provider-google, monitoring slo: goal)."""
 _SEVERITY = {"page": "CRITICAL", "ticket": "WARNING"}
-READER, ACCESSOR, INVOKER = (
+READER, ACCESSOR, INVOKER, WRITER = (
     "roles/storage.objectViewer",
     "roles/secretmanager.secretAccessor",
     "roles/run.invoker",
+    "roles/monitoring.metricWriter",
 )
 
 
@@ -64,6 +66,7 @@ def parts(plan: ServingPlan) -> tuple[Part, ...]:
     return (
         Part("account", "Account", account(plan)),
         *access(plan),
+        *collecting(plan),
         Part(SERVICE, "Service", service(plan)),
         *invokers(plan),
         *([Part(MONITORED, "GenericService", monitored(plan)), *objectives(plan)] if watched else []),
@@ -99,6 +102,21 @@ def access(plan: ServingPlan) -> list[Part]:
         body = {"secret_id": name, "role": ACCESSOR}
         found.append(Part(f"access-{name}", "SecretIamMember", body))
     return found
+
+
+def collecting(plan: ServingPlan) -> list[Part]:
+    """What the collector needs: its file, and the right to write metrics. The ids are added where they are
+    known."""
+    own = section(plan)
+    if own.collector is None:
+        return []
+    secret = {"secret_id": plan.names["collector"], "replication": {"auto": {}}, "labels": own.labels}
+    return [
+        Part("collector-file", "Secret", secret),
+        Part("collector-version", "SecretVersion", {"secret_data": collector.config(own.collector)}),
+        Part("collector-access", "SecretIamMember", {"role": ACCESSOR}),
+        Part("collector-writer", "IAMMember", {"role": WRITER}),
+    ]
 
 
 def invokers(plan: ServingPlan) -> list[Part]:
@@ -148,9 +166,12 @@ def template(plan: ServingPlan) -> Body:
         },
         "timeout": f"{plan.timeouts.request_s}s",
         "session_affinity": own.session_affinity,
-        "containers": [container(plan)],
+        "containers": [container(plan), *_collector(own)],
     }
     volumes = [*_weights(own), *(_secret_volume(*each) for each in _files(own))]
+    if own.collector is not None:
+        latest = {"secret": plan.names["collector"], "version": "latest"}
+        volumes.append(_secret_volume(COLLECTOR, f"{collector.DIRECTORY}/{collector.FILE}", latest))
     return body | {"volumes": volumes} if volumes else body
 
 
@@ -187,6 +208,22 @@ def container(plan: ServingPlan) -> Body:
         },
     }
     return body | {"volume_mounts": mounts} if mounts else body
+
+
+def _collector(own: CloudRunSection) -> list[Body]:
+    """Google's collector, started once the engine is warm."""
+    if own.collector is None:
+        return []
+    limits = {"cpu": str(own.collector.cpu), "memory": f"{own.collector.memory_gib}Gi"}
+    return [
+        {
+            "name": COLLECTOR,
+            "image": own.collector.image,
+            "depends_ons": ["engine"],
+            "resources": {"limits": limits, "cpu_idle": False},
+            "volume_mounts": [{"name": COLLECTOR, "mount_path": collector.DIRECTORY}],
+        }
+    ]
 
 
 def environment(plan: ServingPlan) -> list[Body]:
@@ -245,7 +282,8 @@ def objectives(plan: ServingPlan) -> list[Part]:
     return [
         Part(f"slo-{_hyphens(objective.id)}", "Slo", slo(plan, objective))
         for objective in plan.monitoring.objectives
-        if objective.percent / 100 <= MOST_GOAL
+        # The engine's own have alerts alone: their metric exists once an engine has written it.
+        if objective.percent / 100 <= MOST_GOAL and not objective.id.startswith(("ttft", "tpot"))
     ]
 
 

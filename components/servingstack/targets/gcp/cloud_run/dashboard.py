@@ -16,7 +16,7 @@ from .bodies import scope_of, section
 
 COLUMNS = 48
 WIDTH, HEIGHT = 24, 16
-_UNITS = {"s": "s", "ratio": "10^2.%", "reqps": "1/s", "count": "1", "usd": "{USD}/h"}
+_UNITS = {"s": "s", "ratio": "10^2.%", "reqps": "1/s", "tps": "1/s", "count": "1", "usd": "{USD}/h"}
 """UCUM, as Cloud Monitoring spells units; a ratio is shown as percent."""
 
 # Signals that share a panel, by the panel's title.
@@ -31,6 +31,11 @@ _PANELS = (
     ("Start of an instance, p95", ("startup_p95",)),
     ("GPU utilisation", ("gpu_utilisation",)),
     ("GPU memory in use", ("gpu_memory",)),
+    ("Time to the first token", ("ttft_p50", "ttft_p95", "ttft_p99")),
+    ("Time per token", ("tpot_p50", "tpot_p95", "tpot_p99")),
+    ("Tokens per second", ("output_tokens_per_second", "input_tokens_per_second")),
+    ("KV cache in use, and hits of the prefix cache", ("kv_cache_usage", "prefix_cache_hit_rate")),
+    ("Preemptions", ("preemptions",)),
     ("Cost per hour at the planned price", ("cost_per_hour",)),
 )
 
@@ -38,7 +43,8 @@ _PANELS = (
 def dashboard(plan: ServingPlan) -> dict[str, Any]:
     """The whole page: what was decided, then a panel for each signal, then what cannot be seen here."""
     signals = {signal.id: signal for signal in plan.monitoring.signals}
-    widgets = [_chart(plan, title, [signals[name] for name in names]) for title, names in _PANELS]
+    shown = [(title, [signals[name] for name in names if name in signals]) for title, names in _PANELS]
+    widgets = [_chart(plan, title, found) for title, found in shown if found]
     tiles = [_tile(0, 0, COLUMNS, 8, _text("Decided", _decided(plan)))]
     for index, widget in enumerate(widgets):
         x, y = WIDTH * (index % 2), 8 + HEIGHT * (index // 2)

@@ -54,6 +54,14 @@ GPU_SECOND_USD = {"l4": (0.0001867, 0.0002909), "rtx-pro-6000": (0.00036522, 0.0
 """USD per GPU second without and with zonal redundancy (cloud.google.com/run/pricing, as quoted in public
 repositories from 2026-04-21 to 2026-10-08)."""
 
+CPU_SECOND_USD, GIB_SECOND_USD = 0.000018, 0.000002
+"""The same page: a core and a GiB, by the second."""
+TIER_2, TIER_2_REGIONS = 1.2, ("asia-southeast1",)
+"""The same page's dearer regions, of those with GPUs."""
+MOST_OF_INSTANCE = {"l4": (8, 32)}
+"""Cores and GiB of all containers of an instance (run/docs/configuring/services/cpu and memory-limits). For
+the RTX PRO 6000 no limit was found."""
+
 # Ids as public quota requests and refusals spell them (`gcloud beta quotas info describe`); the RTX PRO
 # 6000 is counted in thousandths of a GPU.
 GPU_QUOTAS = {

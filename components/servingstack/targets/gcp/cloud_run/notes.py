@@ -18,7 +18,8 @@ LARGE_IN_IMAGE_BYTES = 10e9
 def notes(draft: ServingPlan, args: ServingStackArgs, section: CloudRunSection) -> tuple[PlanWarning, ...]:
     """Every warning."""
     return (
-        *objectives.unmeasured(latency_objectives(args.slo)),
+        *(() if section.collector is not None else objectives.unmeasured(latency_objectives(args.slo))),
+        *_collector(section),
         *_weights(draft, args),
         *_streams(draft),
         *_cpu(section),
@@ -27,6 +28,19 @@ def notes(draft: ServingPlan, args: ServingStackArgs, section: CloudRunSection) 
         *_callers(section),
         *_uptime(section),
     )
+
+
+def _collector(section: CloudRunSection) -> Iterator[PlanWarning]:
+    if section.collector is not None:
+        yield PlanWarning(
+            code="collector-writes-for-the-project",
+            path="target.cloud_run.collector_image",
+            message=(
+                "The service's account may write metrics of the whole project: monitoring.metricWriter "
+                "cannot be granted on less. The engine's objectives have alerts, and no SLO of Cloud "
+                "Monitoring: the metric it would be of exists once an engine has written it."
+            ),
+        )
 
 
 def _weights(draft: ServingPlan, args: ServingStackArgs) -> Iterator[PlanWarning]:

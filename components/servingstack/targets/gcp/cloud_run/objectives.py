@@ -9,6 +9,8 @@ quantile is above t", and quantiles are interpolated for any threshold. So each 
 quantile that leaves its share of bad requests: at 95 % promised and a burn rate of 6, 30 % may be slow, and
 the 70 % quantile is compared.
 
+With a collector the engine's times to the first and per token are promised in the same way.
+
 Traps:
 - A burn rate whose share of bad requests is 100 % or more can never be reached; such a window is left out.
 - Warm-up counts nowhere: it is sent inside the instance, where Cloud Run counts no requests.
@@ -19,11 +21,14 @@ from __future__ import annotations
 from typing import Literal
 
 from servingstack.args import latency_objectives
+from servingstack.errors import InvalidInput, Violation
 from servingstack.plan import PlanWarning
 from servingstack.signals.burn_rates import BURN_RATES
 from servingstack.signals.stack import Stack
+from servingstack.units import format_duration
 from servingstack.watched import Objective
 
+from . import collector
 from . import scope as s
 from .scope import Scope
 from .watch import NO_ENGINE_METRICS, SERVER_ERRORS, quantile, share
@@ -32,18 +37,47 @@ AVAILABILITY = "availability"
 
 
 def objectives(stack: Stack) -> tuple[Objective, ...]:
-    """Availability, and each latency percentile of whole requests that was asked for."""
+    """Availability, and each latency percentile that is measured. Raises `InvalidInput` with those that the
+    engine cannot count."""
     found = [Objective(id=AVAILABILITY, percent=stack.args.slo.availability, threshold_ms=None)]
+    wrong: list[Violation] = []
     for name in measured(stack):
-        percentile = name.partition("_")[2].removeprefix("p")
-        seconds = getattr(stack.args.slo, name).total_seconds()
-        found.append(Objective(id=name, percent=float(percentile), threshold_ms=seconds * 1000))
+        kind, _, percentile = name.partition("_")
+        asked = getattr(stack.args.slo, name)
+        if (why_not := _uncounted(stack, kind, asked.total_seconds())) is not None:
+            allowed, _, fix = why_not.partition(" | ")
+            wrong.append(Violation(f"slo.{name}", format_duration(asked), allowed, fix))
+            continue
+        found.append(
+            Objective(
+                id=name,
+                percent=float(percentile.removeprefix("p")),
+                threshold_ms=asked.total_seconds() * 1000,
+            )
+        )
+    if wrong:
+        raise InvalidInput(wrong)
     return tuple(found)
 
 
+def _uncounted(stack: Stack, kind: str, seconds: float) -> str | None:
+    """Why an objective cannot be counted, as what is allowed and how to fix it; None where it can."""
+    if kind == "latency":
+        return None
+    if not stack.generates:
+        task = stack.architecture.task
+        return f"slo.latency_* alone, since task {task} generates no tokens | Use slo.latency_*."
+    try:
+        stack.tables.histogram_edge(kind, seconds, stack.engine_version)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def measured(stack: Stack) -> list[str]:
-    """Latency objectives that Cloud Run can measure."""
-    return [name for name in latency_objectives(stack.args.slo) if name.startswith("latency")]
+    """Latency objectives that Cloud Run measures, and with a collector the engine."""
+    collected = collector.wanted(stack)
+    return [name for name in latency_objectives(stack.args.slo) if collected or name.startswith("latency")]
 
 
 def unmeasured(names: list[str]) -> tuple[PlanWarning, ...]:
@@ -62,20 +96,20 @@ def unmeasured(names: list[str]) -> tuple[PlanWarning, ...]:
     )
 
 
-def burning(scope: Scope, objective: Objective, severity: Literal["page", "ticket"]) -> str | None:
+def burning(stack: Stack, objective: Objective, severity: Literal["page", "ticket"]) -> str | None:
     """The expression that is true when the budget burns too fast; None where no such rate can be reached."""
     pairs = [
         f"(\n    {both[0]}\n    and\n    {both[1]}\n)"
         for short, long, factor in BURN_RATES[severity]
-        if (both := _pair(scope, objective, (short, long), float(factor))) is not None
+        if (both := _pair(stack, objective, (short, long), float(factor))) is not None
     ]
     return "\nor\n".join(pairs) if pairs else None
 
 
 def _pair(
-    scope: Scope, objective: Objective, windows: tuple[str, str], factor: float
+    stack: Stack, objective: Objective, windows: tuple[str, str], factor: float
 ) -> tuple[str, str] | None:
-    budget = (100 - objective.percent) / 100
+    budget, scope = (100 - objective.percent) / 100, Scope(stack.args.name, stack.architecture.region)
     if objective.threshold_ms is None:
         first, second = (
             f"({share(scope, SERVER_ERRORS, window)}) > ({factor:g} * {budget!r})" for window in windows
@@ -84,8 +118,12 @@ def _pair(
     bad = factor * budget
     if bad >= 1 - 1e-9:
         return None
+    kind, q = objective.id.partition("_")[0], round(1 - bad, 6)
+    if kind != "latency":
+        most = objective.threshold_ms / 1000
+        first, second = (f"{collector.quantile(stack, kind, q, window)} > {most:g}" for window in windows)
+        return first, second
     first, second = (
-        f"{quantile(scope, s.LATENCIES, round(1 - bad, 6), window)} > {objective.threshold_ms:g}"
-        for window in windows
+        f"{quantile(scope, s.LATENCIES, q, window)} > {objective.threshold_ms:g}" for window in windows
     )
     return first, second

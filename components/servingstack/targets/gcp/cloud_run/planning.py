@@ -15,15 +15,17 @@ from collections.abc import Iterator
 from servingstack import catalog, naming
 from servingstack.args import SecretKey, ServingStackArgs
 from servingstack.errors import Infeasible, InvalidInput, Nearest, Violation
-from servingstack.plan import Assumption, Cost, ServingPlan, Timeouts
+from servingstack.plan import Assumption, ServingPlan, Timeouts
 from servingstack.signals.burn_rates import PAGE_FACTORS
 from servingstack.signals.stack import Stack
 from servingstack.watched import Monitoring
 
 from . import alerts, checks, objectives, watch
 from . import limits as known
+from .collector import collector
 from .notes import notes
-from .section import CloudRunSection, Egress, Ingress, Quota, SecretVersion
+from .pricing import completed, surcharge_usd
+from .section import CloudRunSection, Collector, Egress, Ingress, Quota, SecretVersion
 
 violations = checks.violations
 _DECIDED_BY_CLOUD_RUN = ("stream_timeout", "scaling.scale_in_delay", "rollout.surge")
@@ -40,11 +42,14 @@ _EGRESS: dict[str, Egress] = {"all-traffic": "ALL_TRAFFIC", "private-ranges": "P
 
 def names(args: ServingStackArgs) -> dict[str, str]:
     """Physical names by role. The service has the stack's own name, at most 40 characters."""
-    return {
+    found = {
         "service": args.name,
         "account": naming.physical_name(args.name, "serving", known.ACCOUNT_NAME),
         "monitored": naming.physical_name(args.name, "cloud-run"),
     }
+    if args.target.cloud_run.collector_image is not None:
+        found["collector"] = naming.physical_name(args.name, "collector")
+    return found
 
 
 def monitoring(stack: Stack) -> Monitoring:
@@ -69,13 +74,20 @@ def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
     if machine is None:
         raise ValueError(f"no instance of Cloud Run is called {draft.architecture.instance_type}")
     section = _section(draft, args, machine, timeouts)
-    cost = _cost(draft, args)
+    surcharge = surcharge_usd(args, draft.architecture.accelerator, draft.architecture.region)
+    cost = completed(draft.cost, surcharge)
     budget = args.hardware.max_hourly_cost
     if budget is not None and cost.peak_hourly_usd > budget:
-        change = Nearest("target.cloud_run.zonal_redundancy: false", "another zone is tried, not promised")
+        changes = [
+            Nearest("target.cloud_run.zonal_redundancy: false", "another zone is tried, not promised"),
+            Nearest("target.cloud_run.collector_image: null", "without the engine's own metrics"),
+        ]
+        asked = (args.target.cloud_run.zonal_redundancy, args.target.cloud_run.collector_image)
+        taken = [change for change, on in zip(changes, asked, strict=True) if on]
         raise Infeasible(
-            f"${cost.peak_hourly_usd:.2f}/h at the peak with zonal redundancy, above max_hourly_cost",
-            [change],
+            f"${cost.peak_hourly_usd:.2f}/h at the peak, of it ${surcharge:.2f} an instance for zonal "
+            "redundancy or a collector, above max_hourly_cost",
+            taken,
         )
     return draft.model_copy(
         update={
@@ -154,8 +166,30 @@ def _section(
         api_key_secret=None if args.api_key_secret is None else args.api_key_secret.name,
         labels=_labels(draft, args),
         uptime_check=args.exposure == "public" and draft.scaling.min_replicas > 0 if check is None else check,
-        quotas=_quotas(draft, own.zonal_redundancy, machine),
+        collector=_collector(draft, args, machine),
+        quotas=_quotas(draft, args, machine),
     )
+
+
+def _collector(draft: ServingPlan, args: ServingStackArgs, machine: catalog.InstanceType) -> Collector | None:
+    """Refused where an instance has no room for it."""
+    image = args.target.cloud_run.collector_image
+    if image is None:
+        return None
+    found = collector(image, draft.container)
+    most = known.MOST_OF_INSTANCE.get(draft.architecture.accelerator)
+    cpu, memory = machine.vcpus + found.cpu, round(machine.memory_gib) + found.memory_gib
+    if most is not None and (cpu > most[0] or memory > most[1]):
+        raise Infeasible(
+            f"the collector needs {found.cpu} core and {found.memory_gib} GiB beside "
+            f"{machine.machine_type}'s {machine.vcpus} and {machine.memory_gib:.0f}; an instance has at most "
+            f"{most[0]} cores and {most[1]} GiB",
+            [
+                Nearest("target.cloud_run.collector_image: null", "without the engine's own metrics"),
+                Nearest("model.source: gs://<bucket>/<path>", "a download no longer fills the memory"),
+            ],
+        )
+    return found
 
 
 def concurrency(places: int, in_flight: float) -> tuple[int, float]:
@@ -209,38 +243,24 @@ def _labels(draft: ServingPlan, args: ServingStackArgs) -> dict[str, str]:
     return {**(args.labels or {}), **own, "managed-by": "pulumi"}
 
 
-def _quotas(draft: ServingPlan, redundant: bool, machine: catalog.InstanceType) -> tuple[Quota, ...]:
+def _quotas(draft: ServingPlan, args: ServingStackArgs, machine: catalog.InstanceType) -> tuple[Quota, ...]:
     """At the peak: the most instances, and those of a new revision beside them."""
     scaling, gpu = draft.scaling, draft.architecture.accelerator
+    redundant, beside = args.target.cloud_run.zonal_redundancy, _collector(draft, args, machine)
+    cpu, memory = (0, 0) if beside is None else (beside.cpu, beside.memory_gib)
     most = scaling.max_replicas + scaling.surge_replicas
     identity, unit, each = known.GPU_QUOTAS[gpu, redundant]
     how = "with" if redundant else "without"
     return (
         Quota(id=identity, title=f"{gpu} GPUs {how} zonal redundancy", needed=most * each, unit=unit),
-        Quota(id=known.CPU_QUOTA, title="CPU", needed=most * machine.vcpus * 1000, unit="milli-vCPU"),
+        Quota(id=known.CPU_QUOTA, title="CPU", needed=most * (machine.vcpus + cpu) * 1000, unit="milli-vCPU"),
         Quota(
             id=known.MEMORY_QUOTA,
             title="memory",
-            needed=most * round(machine.memory_gib * catalog.GIB),
+            needed=most * round((machine.memory_gib + memory) * catalog.GIB),
             unit="bytes",
         ),
     )
-
-
-def _cost(draft: ServingPlan, args: ServingStackArgs) -> Cost:
-    """The catalog has the price without zonal redundancy; own prices are taken as they are."""
-    cost = draft.cost
-    if not args.target.cloud_run.zonal_redundancy or cost.basis != "on-demand":
-        return cost
-    plain, redundant = known.GPU_SECOND_USD[draft.architecture.accelerator]
-    ratio = 1 + 3600 * (redundant - plain) / cost.per_gpu_hour_usd
-    money = {name: value for name in Cost.model_fields if (value := _usd(cost, name)) is not None}
-    return cost.model_copy(update={name: value * ratio for name, value in money.items()})
-
-
-def _usd(cost: Cost, name: str) -> float | None:
-    value = getattr(cost, name)
-    return value if name.endswith("_usd") and isinstance(value, int | float) else None
 
 
 def _assumed(args: ServingStackArgs, section: CloudRunSection, timeouts: Timeouts) -> Iterator[Assumption]:

@@ -87,7 +87,7 @@ class CloudRunService(pulumi.ComponentResource):
     def _options(self, plan: ServingPlan, part: Part, made: Mapping[str, Any]) -> pulumi.ResourceOptions:
         if part.role != SERVICE:
             return pulumi.ResourceOptions(parent=self)
-        grants = [resource for role, resource in made.items() if role.startswith("access-")]
+        grants = [resource for role, resource in made.items() if role.startswith(("access-", "collector-"))]
         return pulumi.ResourceOptions(parent=self, depends_on=grants, custom_timeouts=timeouts(plan))
 
 
@@ -103,10 +103,12 @@ def _handed_on(
 ) -> dict[str, Any]:
     """What only the deployment knows: ids of what exists, and of what was made before."""
     found: dict[str, Any] = {}
-    if given.project is not None and part.kind != "BucketIAMMember":
+    if given.project is not None and part.kind not in ("BucketIAMMember", "SecretVersion", "IAMMember"):
         found["project"] = given.project
-    if part.kind in ("BucketIAMMember", "SecretIamMember"):
-        found["member"] = made["account"].member
+    if part.kind in ("BucketIAMMember", "SecretIamMember", "IAMMember"):
+        found |= {"member": made["account"].member} | _collectors(part, made)
+    elif part.kind == "SecretVersion":
+        found["secret"] = made["collector-file"].id
     elif part.kind == "Service":
         found["template"] = part.body["template"] | _identity_and_network(plan, given, made)
     elif part.kind == "ServiceIamMember":
@@ -121,6 +123,13 @@ def _handed_on(
     elif part.kind == "Dashboard":
         found["dashboard_json"] = json.dumps(dashboard(plan), sort_keys=True)
     return found
+
+
+def _collectors(part: Part, made: Mapping[str, Any]) -> dict[str, Any]:
+    """The collector's file, and the project that the identity is of."""
+    if part.role == "collector-access":
+        return {"secret_id": made["collector-file"].secret_id}
+    return {"project": made["account"].project} if part.kind == "IAMMember" else {}
 
 
 def _host(url: str | None) -> str:
@@ -158,7 +167,10 @@ _CLASSES: dict[str, Any] = {
     "BucketIAMMember": lambda: gcp.storage.BucketIAMMember,
     "Dashboard": lambda: gcp.monitoring.Dashboard,
     "GenericService": lambda: gcp.monitoring.GenericService,
+    "IAMMember": lambda: gcp.projects.IAMMember,
+    "Secret": lambda: gcp.secretmanager.Secret,
     "SecretIamMember": lambda: gcp.secretmanager.SecretIamMember,
+    "SecretVersion": lambda: gcp.secretmanager.SecretVersion,
     "Service": lambda: gcp.cloudrunv2.Service,
     "ServiceIamMember": lambda: gcp.cloudrunv2.ServiceIamMember,
     "Slo": lambda: gcp.monitoring.Slo,

@@ -40,6 +40,19 @@ class Quota(BaseModel):
     unit: str
 
 
+class Collector(BaseModel):
+    """The collector of the engine's metrics, beside it."""
+
+    model_config = _CONFIG
+    image: str
+    cpu: int
+    memory_gib: int
+    port: int
+    """Where the engine serves its metrics."""
+    path: str
+    interval_s: int
+
+
 class CloudRunSection(BaseModel):
     """Decisions of Cloud Run alone."""
 
@@ -80,4 +93,5 @@ class CloudRunSection(BaseModel):
     labels: dict[str, str]
     """In Google's spelling: lower case, no dots or slashes."""
     uptime_check: bool
+    collector: Collector | None = None
     quotas: tuple[Quota, ...]

@@ -22,6 +22,10 @@ INVOKER = (
 )
 REPOSITORY = r"^[a-z0-9-]+-docker\.pkg\.dev/[a-z0-9.:-]+(/[a-z0-9._-]+)+$"
 
+COLLECTOR = (
+    r"^[a-z0-9-]+-docker\.pkg\.dev/[a-z0-9.:-]+(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$"
+)
+
 Invoker = Annotated[str, StringConstraints(pattern=INVOKER, max_length=500)]
 
 
@@ -41,6 +45,10 @@ class CloudRunArgs(BaseModel):
     image_repository: Annotated[str, StringConstraints(pattern=REPOSITORY)] | None = None
     """Artifact Registry repository that mirrors the image's registry, `europe-docker.pkg.dev/project/hub`;
     needed for registries that Cloud Run does not read. Default: the image is pulled from where it is."""
+    collector_image: Annotated[str, StringConstraints(pattern=COLLECTOR)] | None = None
+    """Google's Prometheus collector (`cloud-run-gmp-sidecar`), by digest, to run beside the engine: the time
+    to the first token and per token, tokens and cache are then measured. Takes a core and 1 GiB of its own.
+    Default: none; they are unavailable."""
     session_affinity: YesNo = False
     """Whether a client's requests go to the same instance where possible, for its prefix cache. Default
     no."""

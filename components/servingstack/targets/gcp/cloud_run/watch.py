@@ -2,7 +2,8 @@
 
 Traps:
 - Cloud Run sees requests, not tokens. Time to first token and per token are the engine's to know, and
-  nothing of an instance is scraped from outside: they are unavailable here, never guessed from latency.
+  nothing of an instance is scraped from outside: without a collector they are unavailable, never guessed
+  from latency.
 - GPU metrics are distributions over instances whose kind is not documented alike everywhere, so they are
   read by an aligner, which takes both, and not by `rate`.
 - The engine takes all GPU memory it may at its start: memory in use says nothing about load.
@@ -13,15 +14,17 @@ from __future__ import annotations
 from servingstack.signals.stack import Stack
 from servingstack.watched import Metric, Signal, Unavailable
 
+from . import collector
 from . import scope as s
+from .pricing import surcharge_usd
 from .scope import DOMAIN, Scope
 
 RANGE = "5m"
 """Range of every rate on a panel: five samples, and the shortest window of the burn rates."""
 QUEUE_DEPTH, IN_FLIGHT = "queue_depth", "in_flight"
 NO_ENGINE_METRICS = (
-    "Cloud Run measures requests, and nothing from outside reaches the engine's own metrics in an instance; "
-    "a collector beside the engine could, which this release does not start."
+    "Cloud Run measures requests, and nothing from outside reaches the engine's own metrics in an instance. "
+    "Google's collector beside the engine does: target.cloud_run.collector_image."
 )
 _PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _FROM_ENGINE = (
@@ -43,7 +46,30 @@ def signals(stack: Stack) -> tuple[tuple[Signal, ...], tuple[Unavailable, ...]]:
     """Every signal, and what cannot be had."""
     scope = scope_of(stack)
     found = [*_requests(scope), *_queue(scope), *_gpu(scope), *_capacity(stack, scope)]
-    return tuple(found), tuple(Unavailable(signal=name, reason=NO_ENGINE_METRICS) for name in _FROM_ENGINE)
+    if collector.wanted(stack):
+        found += _from_engine(stack)
+    have = {signal.id for signal in found}
+    missing = [name for name in _FROM_ENGINE if name not in have]
+    return tuple(found), tuple(Unavailable(signal=name, reason=_why_not(stack, name)) for name in missing)
+
+
+def _from_engine(stack: Stack) -> list[Signal]:
+    where = collector.selector(stack)
+    known = [(name, collector.engine_signal(stack, name)) for name in _FROM_ENGINE]
+    return [
+        Signal(id=name, title=each.title, unit=each.unit, query=each.query(where, RANGE))
+        for name, each in known
+        if each is not None
+    ]
+
+
+def _why_not(stack: Stack, name: str) -> str:
+    architecture = stack.architecture
+    if not stack.generates and name.startswith(collector.TOKENS):
+        return f"A model for task {architecture.task} generates no tokens."
+    if not stack.has(name):
+        return f"{architecture.engine} exports nothing that it could be computed from."
+    return NO_ENGINE_METRICS
 
 
 def quantile(scope: Scope, metric: str, q: float, window: str = RANGE) -> str:
@@ -142,7 +168,9 @@ def _aligned(metric: str, *percentiles: int) -> dict[str, Metric]:
 
 def _capacity(stack: Stack, scope: Scope) -> list[Signal]:
     count = f"({instances(scope)} or vector(0))"
-    usd = stack.cost.per_gpu_hour_usd * stack.architecture.gpus_per_replica
+    rented, usd = stack.architecture, stack.cost.per_gpu_hour_usd
+    if stack.cost.basis == "on-demand":
+        usd += surcharge_usd(stack.args, rented.accelerator, rented.region)
     started = f"{quantile(scope, s.STARTUPS, 0.95, '1h')} / 1000"
     return [
         Signal(
