@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import promql_parser
-import pytest
 
 from servingstack.engines import facts, vllm_signals
 from servingstack.engines.sglang_limits import VERSION
-from servingstack.engines.sglang_signals import histogram_edge, objective_counts, signals, stalled
-from servingstack.engines.signal import le
+from servingstack.engines.sglang_signals import objective_counts, signals, stalled
 
 EXPORTED = facts.metrics("sglang", VERSION)
 SELECTOR = 'namespace="serving",service="chat-engine"'
@@ -67,23 +65,6 @@ def test_f133_a_replica_that_runs_requests_and_makes_no_tokens_is_seen() -> None
     left = set(EXPORTED["sglang:num_running_reqs"].labels) - RANKS
     right = set(EXPORTED["sglang:realtime_tokens_total"].labels) - RANKS - {"mode"}
     assert left == right, "`and` matches on all labels"
-
-
-@pytest.mark.parametrize("kind", ["latency", "ttft", "tpot"])
-def test_an_objective_counts_at_an_edge_that_the_histogram_has(kind: str) -> None:
-    signal = signals()[f"{kind}_p95"]
-    assert signal.histogram is not None
-    assert signal.edges == EXPORTED[signal.histogram].buckets
-    edge = histogram_edge(kind, 0.3)
-    assert edge == 0.4
-    counts = objective_counts(kind, 0.3)
-    assert f'le="{le(edge)}"' in counts.bad
-    promql_parser.parse(counts.ratio(SELECTOR, "1h"))
-
-
-def test_a_threshold_beyond_the_histogram_is_refused() -> None:
-    with pytest.raises(ValueError, match="up to 400 s"):
-        histogram_edge("ttft", 500)
 
 
 def test_known_edges_of_the_pinned_release() -> None:

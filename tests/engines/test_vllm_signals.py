@@ -11,9 +11,7 @@ from servingstack.engines import facts
 from servingstack.engines.signal import edge_at_or_above, le
 from servingstack.engines.vllm_limits import VERSION
 from servingstack.engines.vllm_signals import (
-    histogram_edge,
     metric_names,
-    objective_counts,
     signals,
     stalled,
 )
@@ -82,25 +80,8 @@ def test_f118_the_cache_is_watched_and_not_the_memory_that_vllm_takes_at_start_a
     assert not [signal for signal in signals() if "memory" in signal]
 
 
-@pytest.mark.parametrize("kind", ["latency", "ttft", "tpot"])
-def test_an_objective_counts_at_an_edge_that_the_histogram_has(kind: str) -> None:
-    signal = signals()[f"{kind}_p95"]
-    assert signal.histogram is not None
-    assert signal.edges == EXPORTED[signal.histogram].buckets
-    edge = histogram_edge(kind, 0.3)
-    assert edge in signal.edges
-    counts = objective_counts(kind, 0.3)
-    assert f'le="{le(edge)}"' in counts.bad
-    promql_parser.parse(counts.ratio(SELECTOR, "1h"))
-
-
 def test_edges_are_written_as_the_exporter_writes_them() -> None:
     assert [le(edge) for edge in (0.5, 1, 10.0, 0.001, 2560)] == ["0.5", "1.0", "10.0", "0.001", "2560.0"]
-
-
-def test_a_threshold_beyond_the_histogram_is_refused() -> None:
-    with pytest.raises(ValueError, match="up to 80 s"):
-        histogram_edge("tpot", 100)
 
 
 @given(st.floats(0.001, 2560))

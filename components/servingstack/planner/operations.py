@@ -155,8 +155,12 @@ def timeouts(demand: Demand, chosen: Solution) -> Timeouts:
 
 
 def queue_s(demand: Demand, chosen: Solution) -> int:
-    """Longest wait before a replica: what the timeout leaves beside the request itself, at most half of
-    it."""
+    """Longest wait before a replica: what the timeout leaves beside the request itself, at most half of it.
+
+    Not what an objective leaves: a request that is answered late misses its objective, one that is refused
+    misses it too and counts against availability besides. What keeps everybody from waiting longer than an
+    objective is the threshold of scaling, which is computed from it, and the warm replicas; this wait only
+    covers what is left, a burst that they do not."""
     replica, busy = chosen.fit.replica, chosen.fit.bears.in_flight
     left = demand.request_timeout_s - replica.latency_at(busy, 0.95)
     return max(1, math.floor(min(left, demand.request_timeout_s / 2)))

@@ -25,12 +25,14 @@ COMPUTE_EFFICIENCY = {"16bit": 0.70, "fp8": 0.51}
 FP32_SHARE = {
     "t4": 8.1 / 65, "l4": 30.3 / 121, "a10": 31.2 / 125, "a10g": 31.2 / 70, "l40s": 91.6 / 362,
     "a100-40gb": 19.5 / 312, "a100-80gb": 19.5 / 312, "h100-80gb": 66.9 / 989.4, "h200": 66.9 / 989.4,
-    "b200": 80 / 2250, "gb200": 90 / 2500,
+    "b200": 75 / 2250, "gb200": 80 / 2500,
 }  # fmt: skip
 """Arithmetic in 32 bits as a share of the dense 16-bit one. The engines run it outside the tensor cores:
 vLLM's VLLM_FLOAT32_MATMUL_PRECISION and torch's own default are "highest", which leaves TF32 off. Peaks: T4
-and A10 at sysrqmts.com, L4 at fpsbench.com, L40S at hmc-tech.com; A100, H100, H200 and B200 at
-glennklockwood.com/garden, which cites NVIDIA; an A10G has no less of it than an A10 (baseten.co)."""
+and A10 at sysrqmts.com, L4 at fpsbench.com, L40S at hmc-tech.com; A100, H100 and H200 at
+glennklockwood.com/garden, which cites NVIDIA. B200 and GB200 as NVIDIA's table says today (zdszero.github.io,
+of HGX B200 and GB200 NVL72 side by side); its first one had 80 and 90. An A10G is faster than an A10 outside
+its tensor cores and slower inside (baseten.co, nvidia-a10-vs-a10g-for-ml-model-inference): an A10's it is."""
 OTHER_FP32_SHARE = 1 / 32
 """Of a GPU without a row: below each of them."""
 STEP_S = 0.87e-3
