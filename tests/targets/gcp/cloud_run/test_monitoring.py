@@ -108,6 +108,7 @@ def test_with_a_collector_the_engines_own_metrics_are_watched_and_promised() -> 
             )
             assert "le" not in each  # Google writes edges in its own way
     assert "> 2" in burning["ServingTtftP95Burn"]
+    assert {"ServingKvCacheThrash", "ServingZombieReplica"} <= burning.keys()
     titles = {tile["widget"]["title"] for tile in dashboard.dashboard(found)["mosaicLayout"]["tiles"]}
     assert {"Time to the first token", "Time per token", "Tokens per second"} <= titles
     assert not problems("monitoring.v1", "Dashboard", dashboard.dashboard(found))
@@ -230,6 +231,28 @@ def test_slow_answers_page(planned: ServingPlan, tmp_path: Path) -> None:
     series = _series(good="0+60x500", quick="0x500")
     burns = {"ServingLatencyP95Burn page", "ServingLatencyP95Burn ticket"}
     _run(planned, tmp_path, rule_test("slow", series, {400: burns}))
+
+
+def test_first_tokens_that_come_late_page_where_they_are_collected(tmp_path: Path) -> None:
+    """All between 2.5 and 5 s, where 95 % within 2 s are promised; then an instance that makes none."""
+    found = plan(document(**COLLECTED, scaling={"min_replicas": 1, "max_replicas": 3}))
+    where = '{cluster="__run__",namespace="chat",location="us-central1"'
+    late = {
+        f'vllm:time_to_first_token_seconds_bucket{where},le="{edge}"}}': rate
+        for edge, rate in (("2.5", "0x500"), ("5.0", "0+60x500"), ("+Inf", "0+60x500"))
+    }
+    stuck = {
+        f'vllm:num_requests_running{where},instance="a"}}': "3x500",
+        f'vllm:generation_tokens_total{where},instance="a"}}': "0+500x200 100000x300",
+    }
+    good = _series(good="0+60x500")
+    burns = {"ServingTtftP95Burn page", "ServingTtftP95Burn ticket"}
+    _run(
+        found,
+        tmp_path,
+        rule_test("late", {**good, **late}, {400: burns}),
+        rule_test("stuck", {**good, **stuck}, {150: set(), 240: {"ServingZombieReplica page"}}),
+    )
 
 
 def test_refusals_page_and_are_no_server_errors(planned: ServingPlan, tmp_path: Path) -> None:

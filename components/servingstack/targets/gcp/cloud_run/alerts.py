@@ -16,12 +16,15 @@ from servingstack.signals.burn_rates import BURN_RATES
 from servingstack.signals.stack import Stack
 from servingstack.watched import Alert, Objective
 
+from . import collector
 from .objectives import burning
 from .scope import Scope
-from .watch import REFUSED, instances, pending, scope_of, share
+from .watch import RANGE, REFUSED, instances, pending, scope_of, share
 
 # The product's own choices, the same as on a cluster.
 REJECTED_SHARE = 0.05
+PREEMPTED_SHARE = 0.1
+THRASH_S = 900
 AT_MAXIMUM_S = 1800
 GRACE_S = 300
 RUNBOOKS = "docs/runbooks"
@@ -51,6 +54,8 @@ def alerts(stack: Stack, promised: Sequence[Objective]) -> tuple[Alert, ...]:
         drafts.append(_below_minimum(stack, scope))
     if stack.scaling.autoscaled:
         drafts.append(_at_maximum(stack, scope))
+    if collector.wanted(stack):
+        drafts += _of_engine(stack)
     own = {} if settings.labels is None else dict(settings.labels)
     base = settings.runbook_base_url
     return tuple(
@@ -116,6 +121,39 @@ def _unanswered(stack: Stack, scope: Scope) -> Draft:
         f"{stack.args.name} has requests that wait and no instance that answers any.",
         "no-ready-replica",
     )
+
+
+def _of_engine(stack: Stack) -> list[Draft]:
+    """What goes wrong within an instance that is up; its collector tells."""
+    found, where = [], collector.selector(stack)
+    if stack.has("preemptions"):
+        preempted, finished = (
+            stack.engine_signal(name).query(where, RANGE) for name in ("preemptions", "requests_per_second")
+        )
+        found.append(
+            Draft(
+                "ServingKvCacheThrash",
+                "ticket",
+                f"{preempted}\n/\n({finished} > 0) > {PREEMPTED_SHARE}",
+                THRASH_S,
+                f"{stack.args.name} drops running requests from a full KV cache and computes them again: the "
+                "batch is too large for the length of its requests.",
+                "kv-cache-thrash",
+            )
+        )
+    if stack.generates:
+        found.append(
+            Draft(
+                "ServingZombieReplica",
+                "page",
+                stack.tables.stalled(where),
+                GRACE_S,
+                f"An instance of {stack.args.name} has running requests and makes no tokens, while its "
+                "health check is green.",
+                "zombie-replica",
+            )
+        )
+    return found
 
 
 def _below_minimum(stack: Stack, scope: Scope) -> Draft:
