@@ -8,17 +8,24 @@ are all errors.
 from __future__ import annotations
 
 import copy
-import hashlib
-import re
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tests.engine.clouds.tables import Kind, Reference, Table, names_of
+from tests.engine.clouds.values import (
+    Json,
+    changed_paths,
+    fill,
+    kept,
+    named_values,
+    shown_within,
+    walk,
+    with_defaults,
+    write,
+)
 
-Json = Any
 Verb = str
 """`create`, `update`, `delete` or `read`."""
 
@@ -194,8 +201,8 @@ class Cloud:
             self._apply_rule("update", thing, full)
             stays = {key: value for key, value in thing.inputs.items() if key in self.kind(token).keeps}
             for path in shown_within(self.kind(token)):
-                for value in _walk(thing.inputs, path.split(".")):
-                    _write(full, path, value)
+                for value in walk(thing.inputs, path.split(".")):
+                    write(full, path, value)
             thing.inputs = {**stays, **full}
             note(thing.id)
             return thing
@@ -251,7 +258,7 @@ class Cloud:
         id_ = str(fill(kind.id, {**names, **full}))
         made = {key: fill(value, {**names, **full, "id": id_}) for key, value in kind.outputs.items()}
         for path in shown_within(kind):
-            _write(full, path, made.pop(path))
+            write(full, path, made.pop(path))
         thing = Thing(token, id_, full, {key: value for key, value in made.items() if key not in full})
         with self._lock:
             if (token, id_) in self._things:
@@ -322,7 +329,7 @@ class _Logged:
         try:
             self._cloud.strike(self._operation.verb, self._operation.token)
         except CloudError as error:
-            self._write(error.code)
+            self.write(error.code)
             raise
         return self._note
 
@@ -330,73 +337,12 @@ class _Logged:
         was = self._operation
         self._operation = Operation(was.verb, was.token, was.name, id_, was.outcome, was.timeout_s)
 
-    def _write(self, outcome: str) -> None:
+    def write(self, outcome: str) -> None:
         was = self._operation
         self._cloud.log.append(Operation(was.verb, was.token, was.name, was.id, outcome, was.timeout_s))
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._write(error.code if isinstance(error, CloudError) else "done" if error is None else "crashed")
-
-
-# ---- values and paths
-# ------------------------------------------------------------------------------------------
-
-
-def fill(template: Json, names: Mapping[str, Json]) -> Json:
-    """A template of a row with its names filled in; a name that is absent is empty text, alone it is None."""
-    if not isinstance(template, str):
-        return copy.deepcopy(template)
-    alone = re.fullmatch(r"\{(\w+)\}", template)
-    if alone:
-        return copy.deepcopy(names.get(alone[1]))
-    return re.sub(r"\{(\w+)\}", lambda found: str(names.get(found[1], "")), template)
-
-
-def with_defaults(kind: Kind, inputs: Mapping[str, Json]) -> dict[str, Json]:
-    """The inputs and what the provider adds; a default below something that is absent adds nothing."""
-    full: dict[str, Json] = copy.deepcopy(dict(inputs))
-    for path, value in kind.defaults.items():
-        *parents, last = path.split(".")
-        for parent in _walk(full, parents):
-            if isinstance(parent, dict) and parent.get(last) is None:
-                parent[last] = copy.deepcopy(value)
-    return full
-
-
-def shown_within(kind: Kind) -> tuple[str, ...]:
-    """Outputs that the service writes into the inputs."""
-    return tuple(path for path in kind.outputs if "." in path)
-
-
-def kept(kind: Kind) -> tuple[str, ...]:
-    """Paths whose absence among new inputs is no change."""
-    return kind.keeps + shown_within(kind)
-
-
-def _write(inputs: dict[str, Json], path: str, value: Json) -> None:
-    *parents, last = path.split(".")
-    for parent in _walk(inputs, parents):
-        if isinstance(parent, dict):
-            parent[last] = value
-
-
-def _walk(value: Json, path: list[str]) -> Iterator[Json]:
-    """Every value at a path; lists are walked through."""
-    if isinstance(value, list):
-        for item in value:
-            yield from _walk(item, path)
-    elif not path:
-        yield value
-    elif isinstance(value, Mapping) and value.get(path[0]) is not None:
-        yield from _walk(value[path[0]], path[1:])
-
-
-def named_values(inputs: Mapping[str, Json], path: str, within: str) -> list[str]:
-    found: list[str] = []
-    for value in _walk(dict(inputs), path.split(".")):
-        if isinstance(value, str) and value:
-            found += re.findall(rf"^{within}$" if within == r"(.+)" else within, value)
-    return found
+        self.write(error.code if isinstance(error, CloudError) else "done" if error is None else "crashed")
 
 
 def _named(thing: Thing, reference: Reference, value: str) -> bool:
@@ -405,32 +351,3 @@ def _named(thing: Thing, reference: Reference, value: str) -> bool:
         return False
     have = [thing.value(name) for name in names_of(reference.by)]
     return any(isinstance(each, str) and each.lower() == value.lower() for each in have)
-
-
-def changed_paths(old: Json, new: Json, keeps: tuple[str, ...], path: str = "") -> list[str]:
-    """Paths at which two values differ; what is left out of the new one and kept by the service does not."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        found: list[str] = []
-        for key in sorted({*old, *new}):
-            below = f"{path}.{key}" if path else key
-            if key not in new and below in keeps:
-                continue
-            found += changed_paths(old.get(key), new.get(key), keeps, below)
-        return found
-    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [
-            changed
-            for was, now in zip(old, new, strict=True)
-            for changed in changed_paths(was, now, keeps, path)
-        ]
-    if old == new or (_empty(old) and _empty(new)):
-        return []
-    return [path]
-
-
-def _empty(value: Json) -> bool:
-    return value is None or value in ("", [], {})
-
-
-def sha(text: bytes | str, digits: int) -> str:
-    return hashlib.sha256(text if isinstance(text, bytes) else text.encode()).hexdigest()[:digits]

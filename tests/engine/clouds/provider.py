@@ -11,6 +11,7 @@ file would show them.
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Iterator, Mapping
 from concurrent import futures
 from contextlib import contextmanager
@@ -20,18 +21,9 @@ from typing import Any
 import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
-from tests.engine.clouds.cloud import (
-    RETRIES,
-    Cloud,
-    CloudError,
-    Thing,
-    Throttled,
-    changed_paths,
-    kept,
-    sha,
-    with_defaults,
-)
+from tests.engine.clouds.cloud import RETRIES, Cloud, CloudError, Thing, Throttled
 from tests.engine.clouds.tables import Kind
+from tests.engine.clouds.values import changed_paths, kept, with_defaults
 
 Json = Any
 NATIVE = ("aws-native", "azure-native")
@@ -167,7 +159,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             _abort(context, error)
         if kind.auto_name and kind.name and news.get(kind.name) is None:
             before = received(request.olds).get(kind.name)
-            news[kind.name] = before or f"{name}-{sha(request.randomSeed + request.urn.encode(), 7)}"
+            news[kind.name] = before or f"{name}-{_digits(request.randomSeed + request.urn.encode())}"
         return provider_pb2.CheckResponse(inputs=answer(news))
 
     def Diff(self, request: Any, context: Any) -> Any:
@@ -299,6 +291,11 @@ def _projected(asked: Json, now: Json) -> Json:
     if isinstance(asked, list) and isinstance(now, list) and len(asked) == len(now):
         return [_projected(was, is_now) for was, is_now in zip(asked, now, strict=True)]
     return copy.deepcopy(now)
+
+
+def _digits(seed: bytes) -> str:
+    """Seven hex digits that the engine's seed decides."""
+    return hashlib.sha256(seed).hexdigest()[:7]
 
 
 def _type(request: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.engine.clouds import aws, azure, gcp, sagemaker_rules
 from tests.engine.clouds.cloud import Cloud, CloudError, Thing
+from tests.engine.clouds.values import changed_paths
 
 Json = Any
 
@@ -108,6 +109,19 @@ def test_an_endpoints_update_takes_the_new_configs_count() -> None:
     assert made.live["instances"] == {"main": 3}, "tags start no deployment"
     switch(cloud, "newer")
     assert made.live["instances"] == {"main": 1}
+
+
+def test_what_is_added_counts_with_all_that_is_in_it() -> None:
+    """One immutable part of a new object is enough to replace; what the service keeps is no change."""
+    cloud = amazon()
+    alarms = {"autoRollbackConfiguration": {"alarms": [{"alarmName": "errors"}]}}
+    added = changed_paths({}, {"deploymentConfig": alarms}, ())
+    assert added == ["deploymentConfig.autoRollbackConfiguration.alarms.alarmName"]
+    assert cloud.decide(aws.ENDPOINT, added[0])
+    assert not cloud.decide(aws.NATIVE_ENDPOINT, added[0])
+    assert changed_paths({"a": [{"b": 1}]}, {"a": [{"b": 1}, {"b": 2}]}, ()) == ["a.b"]
+    assert changed_paths({"a": 1, "b": ["x"]}, {"b": ["x"]}, ("a",)) == []
+    assert changed_paths({"a": None, "b": []}, {"c": ""}, ()) == []
 
 
 def test_a_composite_alarms_parts_must_be_there_and_stay() -> None:
