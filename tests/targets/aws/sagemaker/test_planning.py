@@ -267,6 +267,9 @@ def test_an_asynchronous_request_has_the_services_own_limits() -> None:
     found = plan(QUEUED)
     queue = section(found).asynchronous
     assert queue is not None
+    assert found.scaling.hold_s is None, "nobody holds a request: it waits in the backlog"
+    assert "scaling.hold" not in {each.path for each in found.assumed}
+    assert found.timeouts.queue_s == 7200
     assert queue.invocation_timeout_s == 600
     assert queue.time_to_live_s == 7200
     assert "InvocationTimeoutSeconds" in found.timeouts.enforced_by

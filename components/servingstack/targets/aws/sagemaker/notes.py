@@ -83,7 +83,7 @@ def assumed(plan: ServingPlan, args: ServingStackArgs) -> tuple[Assumption, ...]
     """Values that nobody gave: the planner's, but for those that the option decides otherwise, and its
     own."""
     own = tuple(Assumption(path=path, value=value, why=why) for path, value, why in _decided(plan, args))
-    paths = {each.path for each in own}
+    paths = {each.path for each in own} | {"scaling.hold"}
     return (*(each for each in plan.assumed if each.path not in paths), *own)
 
 

@@ -59,7 +59,10 @@ def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
     and `InvalidInput` for what the image cannot be told."""
     row = image_row(draft.architecture.engine)
     timeouts = _timeouts(draft, args)
-    plan = draft.model_copy(update={"timeouts": timeouts, "architecture": _architecture(draft, args, row)})
+    # Nobody holds a request: without an instance it waits in the backlog, for as long as `queue_s` says.
+    scaling = draft.scaling.model_copy(update={"hold_s": None})
+    parts = {"timeouts": timeouts, "scaling": scaling, "architecture": _architecture(draft, args, row)}
+    plan = draft.model_copy(update=parts)
     plan = plan.model_copy(update={"container": container(plan, args)})
     plan = plan.model_copy(update={"sagemaker": _section(plan, args, row)})
     assert plan.sagemaker is not None
