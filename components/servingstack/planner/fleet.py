@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from servingstack.args import MAX_REPLICAS
+from servingstack.hardware_args import MAX_REPLICAS
 from servingstack.plan import ColdStart
 
 from .candidate import Fit, Layout, Loss, cache_on_volume, weights_on_volume
