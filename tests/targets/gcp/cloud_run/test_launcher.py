@@ -138,16 +138,19 @@ def test_an_engine_that_is_never_warm_is_stopped_at_the_planned_time(
 
 
 def test_a_signal_to_stop_reaches_the_engine(tmp_path: Path, instances: list[Instance]) -> None:
-    noted = tmp_path / "stopped"
+    noted, handling = tmp_path / "stopped", tmp_path / "handling"
     waits = (
         "import pathlib, signal, sys, time\n"
         f"signal.signal(signal.SIGTERM, lambda *_: (pathlib.Path({str(noted)!r}).touch(), sys.exit(0)))\n"
+        f"pathlib.Path({str(handling)!r}).touch()\n"
         "time.sleep(60)"
     )
     instance = Instance(tmp_path, engine=[sys.executable, "-c", waits])
     instances.append(instance)
     instance.until(503)
-    time.sleep(0.5)  # until the engine has its handler
+    deadline = time.monotonic() + 20
+    while not handling.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
     instance.process.send_signal(signal.SIGTERM)
     assert instance.process.wait(10) == 0
     assert noted.exists()

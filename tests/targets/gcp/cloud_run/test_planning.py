@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -215,8 +216,16 @@ def test_an_idle_time_that_cannot_be_set_is_refused() -> None:
     found = plan(document(scaling={"min_replicas": 0, "scale_to_zero_after": "10m"}))
     assert found.scaling.min_replicas == 0
     assert found.scaling.scale_to_zero_after_s == 600
-    assert found.scaling.hold_s is not None
-    assert found.scaling.hold_s < found.timeouts.queue_s
+
+
+def test_a_request_is_held_as_long_as_cloud_run_holds_it() -> None:
+    to_zero = {"min_replicas": 0, "scale_to_zero_after": "10m"}
+    found = plan(document(scaling=to_zero))
+    held = math.ceil(limits.PENDING_STARTS * found.scaling.cold_start.total_s)
+    assert found.timeouts.queue_s == held
+    assert found.scaling.hold_s is None  # else it would be waited for twice
+    assert {each.path: each.value for each in found.assumed}["scaling.hold"] == f"{held}s"
+    assert "scaling.hold" in refused(document(scaling={**to_zero, "hold": "5m"}))
 
 
 def test_what_cloud_run_sets_itself_is_refused() -> None:

@@ -15,7 +15,7 @@ from servingstack.args import SecretKey, ServingStackArgs
 from servingstack.errors import Violation
 from servingstack.units import format_duration
 
-from .limits import IDLE_S, LARGEST_CONCURRENCY, RESERVED_VARIABLES
+from .limits import IDLE_S, LARGEST_CONCURRENCY, PENDING_STARTS, RESERVED_VARIABLES
 
 IN_IMAGE = "image://"
 ANYONE = ("allUsers", "allAuthenticatedUsers")
@@ -100,6 +100,9 @@ def _scaling(args: ServingStackArgs) -> Iterator[Violation]:
         allowed = f"{IDLE_S // 60}m, the longest that Cloud Run keeps an idle instance with a GPU"
         fix = f"Write {IDLE_S // 60}m: it cannot be set."
         yield Violation("scaling.scale_to_zero_after", format_duration(idle), allowed, fix)
+    if args.scaling.hold is not None:
+        allowed = f"left out: Cloud Run holds a request for {PENDING_STARTS:g} times its average start"
+        yield Violation("scaling.hold", format_duration(args.scaling.hold), allowed, "Remove it.")
     if delay is not None:
         allowed = f"left out: Cloud Run takes idle instances away itself, within {IDLE_S // 60}m"
         yield Violation("scaling.scale_in_delay", format_duration(delay), allowed, "Remove it.")

@@ -28,7 +28,7 @@ from .pricing import completed, surcharge_usd
 from .section import CloudRunSection, Collector, Egress, Ingress, Quota, SecretVersion
 
 violations = checks.violations
-_DECIDED_BY_CLOUD_RUN = ("stream_timeout", "scaling.scale_in_delay", "rollout.surge")
+_DECIDED_BY_CLOUD_RUN = ("stream_timeout", "scaling.scale_in_delay", "scaling.hold", "rollout.surge")
 """What the planner assumes for every option, and Cloud Run does in its own way."""
 READY_PORT = 9091
 """Where the launcher says that an instance is warm; no engine's own port."""
@@ -95,7 +95,11 @@ def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
             "timeouts": timeouts,
             "cost": cost,
             "scaling": draft.scaling.model_copy(
-                update={"scale_out_window_s": known.AUTOSCALER_WINDOW_S, "scale_in_delay_s": known.IDLE_S}
+                update={
+                    "scale_out_window_s": known.AUTOSCALER_WINDOW_S,
+                    "scale_in_delay_s": known.IDLE_S,
+                    "hold_s": None,  # a start from zero is waited for in the one queue that there is
+                }
             ),
             "warnings": (*draft.warnings, *notes(draft, args, section)),
             "assumed": (
@@ -268,6 +272,9 @@ def _assumed(args: ServingStackArgs, section: CloudRunSection, timeouts: Timeout
     if args.stream_timeout is None:
         why = "the request timeout: Cloud Run has one for both"
         yield Assumption(path="stream_timeout", value=f"{timeouts.stream_s}s", why=why)
+    if args.scaling.min_replicas == 0:
+        why = f"the queue: Cloud Run holds requests for {known.PENDING_STARTS:g} times its average start"
+        yield Assumption(path="scaling.hold", value=f"{timeouts.queue_s}s", why=why)
     found = {
         "zonal_redundancy": ("no", "the cheaper GPU, whose first quota is granted without asking"),
         "deletion_protection": ("no", "the service holds no data"),
