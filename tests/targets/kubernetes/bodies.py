@@ -64,11 +64,12 @@ ALL_PLANS = {**PLANS, "triton": triton_plan}
 
 
 def planned() -> dict[str, ServingPlan]:
-    """What the planner makes of every example, by file and stack."""
+    """What the planner makes of every example on a cluster, by file and stack."""
     return {
-        f"{path.stem}-{entry.args.name}": make_plan(entry.args)
+        f"{path.stem}-{entry.args.name}": made
         for path in sorted(EXAMPLES.glob("*.yaml"))
         for entry in documents.read(path).stacks
+        if (made := make_plan(entry.args)).placement is not None
     }
 
 
