@@ -57,6 +57,7 @@ from servingstack.hardware_args import (
 )
 from servingstack.later import AutoEngine, EngineArgs, Measured
 from servingstack.naming import KUBERNETES_ROLES, standard_labels
+from servingstack.overflow import OverflowArgs
 from servingstack.plain import problems
 from servingstack.targets.aws.sagemaker.settings import SageMakerArgs
 from servingstack.targets.azure.container_apps.settings import ContainerAppsArgs
@@ -325,6 +326,9 @@ class TargetArgs(BaseModel):
     """Settings of the `modal` option. Default: none set."""
     replicate: ReplicateArgs = ReplicateArgs.model_construct()
     """Settings of the `replicate` option. Default: none set."""
+    overflow: OverflowArgs | None = None
+    """A serverless endpoint that takes what the replicas of option `kubernetes` cannot take in time. Default:
+    none."""
 
 
 class ScalingArgs(BaseModel):

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from servingstack.overflow import Overflow
 from servingstack.targets.aws.sagemaker.section import SageMakerSection
 from servingstack.targets.azure.container_apps.section import ContainerAppsSection
 from servingstack.targets.capabilities import TimeoutKind
@@ -385,6 +386,8 @@ class FrontDoor(BaseModel):
     """Of one proxy; request and limit."""
     drain_s: int
     """How long a stopping proxy keeps what it has taken."""
+    overflow: Overflow | None = None
+    """Where it sends what would wait too long; none where it refuses that."""
 
 
 class Expected(BaseModel):

@@ -100,6 +100,7 @@ def plan_view(plan: ServingPlan) -> RenderableType:
             "Timeouts",
             _pairs(_timeout_rows(plan.timeouts, 0 if plan.scaling.hold_s is None else plan.scaling.hold_s)),
         ),
+        *_overflow_section(plan),
         *_section("Objectives", objectives_table(plan)),
         *_section("Expected at the peak", expected_table(plan)),
         *_section(
@@ -346,6 +347,22 @@ def _expected_whole(expected: Expected) -> _Estimates:
         ("whole request p95", expected.latency_p95_ms, "ms"),
         ("requests of a replica", expected.requests_per_s, "1/s"),
     )
+
+
+def _overflow_section(plan: ServingPlan) -> list[RenderableType]:
+    """From when the endpoint beside the replicas takes over, and at which price."""
+    overflow = None if plan.front_door is None else plan.front_door.overflow
+    if overflow is None:
+        return []
+    price = "no price in the catalog for the same GPUs"
+    if overflow.hourly_usd is not None:
+        price = f"{usd(overflow.hourly_usd)} an hour of a container with the same GPUs"
+    rows = [
+        ("here", f"up to {overflow.from_rps:.3g} requests/s, {usd(plan.cost.peak_hourly_usd)} an hour then"),
+        (overflow.option, f"what comes while {overflow.at} wait, or no replica is up; {overflow.host}"),
+        ("its price", price),
+    ]
+    return _section("Overflow", _pairs(rows))
 
 
 def _hour(plan: ServingPlan) -> str:

@@ -59,11 +59,14 @@ def option_violations(args: ServingStackArgs, can: Capabilities) -> list[Violati
 
 
 def _cluster_only(args: ServingStackArgs, can: Capabilities) -> Iterator[Violation]:
-    """What takes a cluster's own scheduler, or its volumes and first containers."""
+    """What takes a cluster's own scheduler, its volumes and first containers, or its front door."""
     if can.on_kubernetes:
         return
     names = [other.option for other in all_capabilities() if other.on_kubernetes]
     allowed = f"left out for option {can.option}"
+    if args.target.overflow is not None:
+        why = f"{allowed}, before whose replicas no front door of the stack stands"
+        yield Violation("target.overflow", args.target.overflow.option, why, _others(names))
     if args.colocate is not None:
         yield Violation("colocate", args.colocate, f"{allowed}, whose replicas share no GPU", _others(names))
     if args.model.adapters:

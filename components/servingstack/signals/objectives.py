@@ -20,7 +20,7 @@ from servingstack.engines.signal import Counts
 from servingstack.errors import InvalidInput, Violation
 from servingstack.plan import PlanWarning
 from servingstack.signals.burn_rates import ServiceLevel
-from servingstack.signals.scope import BACKEND, BACKEND_RESPONSES
+from servingstack.signals.scope import BACKEND_RESPONSES
 from servingstack.signals.stack import Stack
 from servingstack.units import format_duration
 from servingstack.watched import Monitoring, Objective
@@ -75,8 +75,9 @@ def service_level(stack: Stack, objective: Objective) -> ServiceLevel:
 
 def _counts(stack: Stack, objective: Objective) -> Counts:
     if objective.histogram_edge_s is None:
-        every = stack.scope.door(BACKEND_RESPONSES, BACKEND)
-        bad = stack.scope.door(BACKEND_RESPONSES, BACKEND, ',code="5xx"')
+        answering = stack.scope.answering
+        every = stack.scope.door(BACKEND_RESPONSES, answering)
+        bad = stack.scope.door(BACKEND_RESPONSES, answering, ',code="5xx"')
         return Counts(total=f"sum(rate({every}[$window]))", bad=f"sum(rate({bad}[$window]))")
     kind = objective.id.split("_")[0]
     return stack.tables.objective_counts(kind, objective.histogram_edge_s, stack.engine_version)

@@ -25,7 +25,8 @@ BACKEND = "engine"
 """HAProxy's backend of replicas."""
 BUSY_BACKEND = "busy"
 """HAProxy's backend that answers 429 when the queue is full."""
-ALL_BACKENDS = f"{BACKEND}|{BUSY_BACKEND}"
+OVERFLOW_BACKEND = "overflow"
+"""HAProxy's backend of an endpoint beside the replicas."""
 
 # As the exporters of HAProxy 2.6 and 2.8 write them; a test asks a running HAProxy for each.
 BACKEND_RESPONSES = "haproxy_backend_http_responses_total"
@@ -63,11 +64,23 @@ class Scope:
     """Workload whose pods are the replicas."""
     scaler: str
     """ScaledObject."""
+    overflow: bool = False
+    """Whether an endpoint beside the replicas takes requests too."""
 
     @classmethod
-    def of(cls, names: Mapping[str, str], namespace: str) -> Scope:
+    def of(cls, names: Mapping[str, str], namespace: str, *, overflow: bool = False) -> Scope:
         """From a plan's names by role."""
-        return cls(namespace, names["engine"], names["service"], names["engine"], names["scaler"])
+        return cls(namespace, names["engine"], names["service"], names["engine"], names["scaler"], overflow)
+
+    @property
+    def answering(self) -> str:
+        """Backends that answer requests, with a bar between."""
+        return f"{BACKEND}|{OVERFLOW_BACKEND}" if self.overflow else BACKEND
+
+    @property
+    def backends(self) -> str:
+        """All of them, that of the full queue included."""
+        return f"{self.answering}|{BUSY_BACKEND}"
 
     @property
     def engine(self) -> str:

@@ -31,7 +31,8 @@ class Stack:
     @property
     def scope(self) -> Scope:
         """Where its series are in a cluster's Prometheus."""
-        return Scope.of(self.names, self.args.target.kubernetes.namespace)
+        target = self.args.target
+        return Scope.of(self.names, target.kubernetes.namespace, overflow=target.overflow is not None)
 
     @property
     def tables(self) -> EngineTables:

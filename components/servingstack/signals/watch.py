@@ -14,7 +14,7 @@ Traps:
 from __future__ import annotations
 
 from servingstack.signals import scope as s
-from servingstack.signals.scope import ALL_BACKENDS, BACKEND, BUSY_BACKEND, Scope
+from servingstack.signals.scope import BACKEND, BUSY_BACKEND, OVERFLOW_BACKEND, Scope
 from servingstack.signals.stack import Stack
 from servingstack.watched import Signal, Unavailable
 
@@ -101,7 +101,7 @@ def rejected_share(scope: Scope) -> str:
 
 def request_rate(scope: Scope) -> str:
     """Requests of clients per second, refused ones included."""
-    return f"sum(rate({scope.door(s.BACKEND_REQUESTS, ALL_BACKENDS)}[{RANGE}]))"
+    return f"sum(rate({scope.door(s.BACKEND_REQUESTS, scope.backends)}[{RANGE}]))"
 
 
 def _not_exported(stack: Stack) -> list[Unavailable]:
@@ -132,9 +132,9 @@ def _from_engine(stack: Stack) -> list[Signal]:
 
 
 def _from_door(scope: Scope) -> list[Signal]:
-    every, bad = (scope.door(s.BACKEND_RESPONSES, BACKEND, more) for more in ("", ',code="5xx"'))
+    every, bad = (scope.door(s.BACKEND_RESPONSES, scope.answering, more) for more in ("", ',code="5xx"'))
     errors = f"sum(rate({bad}[{RANGE}]))\n/\n(sum(rate({every}[{RANGE}])) > 0)"
-    broken = f"sum(rate({scope.door(s.BACKEND_RESPONSE_ERRORS, BACKEND)}[{RANGE}]))"
+    broken = f"sum(rate({scope.door(s.BACKEND_RESPONSE_ERRORS, scope.answering)}[{RANGE}]))"
     wait = f"max({scope.door(s.BACKEND_QUEUE_TIME, BACKEND)})"
     return [
         Signal(id="requests_per_second", title="Requests", unit="reqps", query=request_rate(scope)),
@@ -144,7 +144,13 @@ def _from_door(scope: Scope) -> list[Signal]:
         ),
         Signal(id="broken_answers", title="Answers cut off", unit="reqps", query=broken),
         Signal(id="front_door_wait", title="Mean wait in the front door", unit="s", query=wait),
+        *([_overflowing(scope)] if scope.overflow else []),
     ]
+
+
+def _overflowing(scope: Scope) -> Signal:
+    rate = f"sum(rate({scope.door(s.BACKEND_REQUESTS, OVERFLOW_BACKEND)}[{RANGE}]))"
+    return Signal(id="overflow_requests", title="Sent to the overflow", unit="reqps", query=rate)
 
 
 def _queue(stack: Stack) -> list[Signal]:

@@ -33,6 +33,7 @@ import math
 from dataclasses import dataclass
 from importlib import resources
 
+from servingstack.overflow import Overflow
 from servingstack.plan import FrontDoor, ServingPlan
 
 IMAGE = "haproxy:2.8.29@sha256:76e67f835631cf03eec13f1ca6e9568c8b3d3530f5232aa7e69a81083fe26031"
@@ -43,6 +44,8 @@ USER_ID = 99
 """The image's `haproxy` user (same file: `useradd --uid 99`)."""
 CONFIG_DIR = "/usr/local/etc/haproxy"
 API_KEY_ENV = "SERVING_API_KEY"
+PROXY_TOKEN_ENV = {"Modal-Key": "MODAL_PROXY_TOKEN_ID", "Modal-Secret": "MODAL_PROXY_TOKEN_SECRET"}
+"""Variables by the header that Modal wants (modal.com/docs/guide/webhook-proxy-auth)."""
 METRICS_PATH = "/metrics"
 HELD_PATH = "/held"
 READY_PATH = "/ready"
@@ -95,6 +98,8 @@ class Upstream:
     """Sections that those lines need."""
     hold: bool = False
     """Whether requests are held while no replica is up."""
+    outside: str = ""
+    """More words of the `server` line of an endpoint beside the replicas."""
     lua_files: tuple[str, ...] = ("front_door.lua",)
     filters: tuple[str, ...] = ("lua.limits",)
     log_format: str | None = None
@@ -109,6 +114,7 @@ def config(plan: ServingPlan, door: FrontDoor, upstream: Upstream) -> str:
         *upstream.sections,
         _serving(plan, door, upstream),
         _engine(plan, door, upstream),
+        *(() if door.overflow is None else (_overflow(door.overflow, upstream),)),
         _busy(),
         _stats(door),
     )
@@ -189,7 +195,7 @@ def _serving(plan: ServingPlan, door: FrontDoor, upstream: Upstream) -> Section:
         "# For load balancers before us. Answered here: it must neither need the key nor wake a replica.",
         f"monitor-uri {container.health_path}",
     ]
-    if not upstream.hold:
+    if not upstream.hold and door.overflow is None:
         lines.append("monitor fail if { nbsrv(engine) eq 0 }")
     lines += [
         "option http-buffer-request",
@@ -214,6 +220,9 @@ def _serving(plan: ServingPlan, door: FrontDoor, upstream: Upstream) -> Section:
     full = f"{{ queue(engine) ge {share} }}"
     if upstream.hold:
         full += f" or {{ lua.held ge {share} }}"
+    if door.overflow is not None:
+        most = _share(door.overflow.at, door)
+        lines.append(f"use_backend overflow if {{ queue(engine) ge {most} }} or {{ nbsrv(engine) eq 0 }}")
     return "frontend serving", [*lines, f"use_backend busy if {full}", "default_backend engine"]
 
 
@@ -236,6 +245,20 @@ def _engine(plan: ServingPlan, door: FrontDoor, upstream: Upstream) -> Section:
         f"default-server check inter {CHECK_INTERVAL_S}s fastinter 1s downinter 1s rise 1 fall 3 "
         f"maxconn {_share(door.max_concurrent, door)}{upstream.default_server}",
         *upstream.servers,
+    ]
+
+
+def _overflow(overflow: Overflow, upstream: Upstream) -> Section:
+    """The endpoint beside the replicas. Never checked: a check would start a container there. The image holds
+    the system's certificates for `@system-ca` (docker-library/haproxy/pull/216)."""
+    tokens = PROXY_TOKEN_ENV if overflow.proxy_token_secret is not None else {}
+    return "backend overflow", [
+        "log global",
+        *(f"filter {name}" for name in upstream.filters),
+        f"http-request set-header Host {overflow.host}",
+        *(f"http-request set-header {header} %[env({name})]" for header, name in tokens.items()),
+        f"server overflow {overflow.host}:{overflow.port} ssl verify required ca-file @system-ca "
+        f"sni str({overflow.host}){upstream.outside}",
     ]
 
 

@@ -189,7 +189,12 @@ def _queue(view: _Plan) -> list[Panel]:
             alerts=["ServingScalingMetricAbsent", "ServingReplicasAtMaximum"],
         ),
         Panel("Requests in the batch", "count", view.series("running"), "Over all replicas."),
-        Panel("Requests", "reqps", view.series("requests_per_second"), "All that reach the front door."),
+        Panel(
+            "Requests",
+            "reqps",
+            view.series("requests_per_second", "overflow_requests"),
+            "All that reach the front door.",
+        ),
         Panel(
             "Tokens",
             "tps",

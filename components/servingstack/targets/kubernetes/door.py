@@ -9,6 +9,7 @@ goes.
 from __future__ import annotations
 
 from servingstack.plan import FrontDoor, ServingPlan
+from servingstack.targets.haproxy import PROXY_TOKEN_ENV
 from servingstack.targets.kubernetes import front_door, parts
 from servingstack.targets.kubernetes.parts import Body, Manifest, manifest
 
@@ -107,10 +108,13 @@ def _resources(door: FrontDoor) -> Body:
 
 
 def _environment(door: FrontDoor) -> list[Body]:
-    if door.api_key_secret_name is None:
-        return []
-    key = {"name": door.api_key_secret_name, "key": door.api_key_secret_key}
-    return [{"name": front_door.API_KEY_ENV, "valueFrom": {"secretKeyRef": key}}]
+    found: dict[str, Body] = {}
+    if door.api_key_secret_name is not None:
+        found[front_door.API_KEY_ENV] = {"name": door.api_key_secret_name, "key": door.api_key_secret_key}
+    if door.overflow is not None and door.overflow.proxy_token_secret is not None:
+        secret = door.overflow.proxy_token_secret
+        found |= {name: {"name": secret, "key": name} for name in PROXY_TOKEN_ENV.values()}
+    return [{"name": name, "valueFrom": {"secretKeyRef": key}} for name, key in found.items()]
 
 
 def _probe(period_s: int, failures: int) -> Body:

@@ -36,11 +36,13 @@ def haproxy_config(plan: ServingPlan, *, nameserver: str | None = None) -> str:
 
     Raises ValueError if the plan has no front door or no placement."""
     door = parts.front_door(plan)
+    by_name = " resolvers cluster resolve-prefer ipv4 init-addr none"
     upstream = haproxy.Upstream(
-        default_server=" resolvers cluster resolve-prefer ipv4 init-addr none",
+        default_server=by_name,
         servers=(f"server-template engine 1-{door.slots} {engine_host(plan)}:{plan.container.port}",),
         sections=(_resolvers(nameserver),),
         hold=plan.scaling.hold_s is not None,
+        outside=by_name,
     )
     return haproxy.config(plan, door, upstream)
 

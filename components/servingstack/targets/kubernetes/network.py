@@ -56,7 +56,7 @@ def engine(plan: ServingPlan) -> Manifest:
 
 
 def door(plan: ServingPlan) -> Manifest:
-    """In: callers, and Prometheus on the metrics port. Out: names and the engine."""
+    """In: callers, and Prometheus on the metrics port. Out: names, the engine, and an endpoint beside it."""
     settings = parts.front_door(plan)
     namespace = parts.placement(plan).ingress_namespace
     callers = _namespace(namespace) if namespace is not None else {"namespaceSelector": {}}
@@ -66,6 +66,8 @@ def door(plan: ServingPlan) -> Manifest:
     ]
     replicas = {"podSelector": {"matchLabels": parts.selector(plan, parts.engine_component(plan))}}
     egress = [_names(), {"to": [replicas], "ports": _ports(plan.container.port)}]
+    if settings.overflow is not None:
+        egress.append({"to": _outside(), "ports": _ports(settings.overflow.port)})
     metadata = parts.metadata(plan, plan.names["door"], parts.DOOR)
     return manifest(
         "network-door",

@@ -11,6 +11,7 @@ from servingstack.errors import Violation
 from servingstack.naming import kubernetes_names
 from servingstack.plan import ServingPlan
 from servingstack.signals import monitoring
+from servingstack.targets.kubernetes import overflow
 
 
 def names(args: ServingStackArgs) -> dict[str, str]:
@@ -19,15 +20,14 @@ def names(args: ServingStackArgs) -> dict[str, str]:
 
 
 def violations(args: ServingStackArgs) -> list[Violation]:
-    """Nothing beyond what the input's own types and the capabilities refuse."""
-    del args
-    return []
+    """Beyond what the input's own types and the capabilities refuse: what an overflow does not go with."""
+    return list(overflow.violations(args))
 
 
 def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
-    """The draft is complete."""
-    del args
-    return draft
+    """The draft is complete, but for an endpoint beside the replicas."""
+    asked = args.target.overflow
+    return draft if asked is None else overflow.added(draft, asked)
 
 
 __all__ = ["complete", "monitoring", "names", "violations"]
