@@ -133,6 +133,7 @@ def test_it_tries_again_until_the_engine_is_healthy(probe) -> None:
         def recover() -> None:
             while not asked:  # not by the clock: a busy machine starts the probe late
                 time.sleep(0.01)
+            time.sleep(0.2)  # until that one is answered
             statuses.update({"/health": 200})
 
         threading.Thread(target=recover, daemon=True).start()
