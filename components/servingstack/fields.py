@@ -55,6 +55,9 @@ WORDS = {
     ADAPTER_SOURCE: "a repository on the hub, `owner/name`, or pvc://<claim>/<path>",
     REVISION: "a commit, branch or tag: letters, digits, `-`, `_`, `.` and `/`, a letter or digit first",
     # Of single options and engines, which own the patterns.
+    r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$": "1 to 64 letters, digits, `-` and `_`, a letter or digit first",
+    r"^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$": "1 to 64 letters, digits, `-` and `_`, a letter or digit first",
+    r"^[a-zA-Z0-9_.-]{1,64}$": "1 to 64 letters, digits, `-`, `_` and `.`",
     r"^[-\w().]{0,89}[-\w()]$": "a resource group: at most 90 letters, digits, `-_().`, no dot last",
     r"^[a-z0-9]{5,50}\.azurecr\.io$": "the login server of a registry: <name>.azurecr.io",
     r"^[a-zA-Z](-?[a-zA-Z0-9]){2,23}$": "3 to 24 letters, digits and single `-`, a letter first",

@@ -42,7 +42,7 @@ def answer(ready, port):
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *_):
+        def log_message(self, format, *args):
             """Nothing: a probe every few seconds is no news."""
 
     server = http.server.ThreadingHTTPServer(("", port), Handler)
