@@ -40,8 +40,6 @@ class Change:
     """Roles that must be replaced; no other may be."""
     away: tuple[str, ...] = ()
     """Roles that must be taken away before the updates, and made again."""
-    refused: str = ""
-    """What the service says where it refuses the change; then nothing that serves may have been touched."""
 
 
 @dataclass(frozen=True)
