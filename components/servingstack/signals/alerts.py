@@ -9,92 +9,49 @@ Trap: an expression that yields nothing is silent. What must exist is therefore 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
 from servingstack.signals.burn_rates import BURN_RATES, ServiceLevel, burn_alert
+from servingstack.signals.drafts import (
+    AT_MAXIMUM_S,
+    GRACE_S,
+    PREEMPTED_SHARE,
+    REJECTED_SHARE,
+    THRASH_S,
+    Draft,
+    burn,
+    finished,
+)
 from servingstack.signals.scope import SCALER_ERRORS
 from servingstack.signals.stack import Stack
 from servingstack.signals.watch import engine_query, queue_depth, rejected_share, request_rate
 from servingstack.watched import Alert, Objective
 
-# The product's own choices; each is a user's pain rather than a resource's number.
-REJECTED_SHARE = 0.05
-"""Share of 429 that pages: one request in twenty refused."""
-PREEMPTED_SHARE = 0.1
-"""Preemptions per finished request above which the KV cache thrashes: answers are computed twice."""
-AT_MAXIMUM_S = 1800
-"""How long all replicas may be busy with a queue before someone should raise the maximum."""
-GRACE_S = 300
-"""Longer than a lost scrape or the restart of a front door."""
-RUNBOOKS = "docs/runbooks"
-"""Where this library's repository has a page for each alert."""
-
-
-@dataclass(frozen=True)
-class Draft:
-    """An alert before it gets what all alerts of a stack share."""
-
-    name: str
-    severity: Literal["page", "ticket"]
-    expression: str
-    for_s: int
-    summary: str
-    runbook: str
-
 
 def alerts(stack: Stack, levels: Sequence[tuple[Objective, ServiceLevel]]) -> tuple[Alert, ...]:
     """Every alert of a stack; none where `observability.alerts` is null."""
-    settings = stack.args.observability.alerts
-    if settings is None:
-        return ()
-    drafts = [draft for objective, level in levels for draft in _burning(objective, level)]
-    drafts += [*_of_requests(stack), *_of_batches(stack)]
+    return finished(stack, _drafts(stack, levels), {"namespace": stack.scope.namespace})
+
+
+def _drafts(stack: Stack, levels: Sequence[tuple[Objective, ServiceLevel]]) -> Iterator[Draft]:
+    for objective, level in levels:
+        yield from _burning(objective, level)
+    yield from _of_requests(stack)
+    yield from _of_batches(stack)
     if stack.scaling.min_replicas > 0:
-        drafts.append(_below_minimum(stack))
+        yield _below_minimum(stack)
     if stack.scaling.autoscaled:
-        drafts += _of_scaling(stack)
-    own = {} if settings.labels is None else dict(settings.labels)
-    labels = own | {"namespace": stack.scope.namespace, "stack": stack.args.name}
-    base = settings.runbook_base_url
-    return tuple(
-        Alert(
-            name=draft.name,
-            severity=draft.severity,
-            expression=draft.expression,
-            for_s=draft.for_s,
-            summary=draft.summary,
-            runbook=f"{RUNBOOKS}/{draft.runbook}.md",
-            runbook_url=None if base is None else f"{base.rstrip('/')}/{draft.runbook}.md",
-            labels=labels,
-        )
-        for draft in drafts
-    )
+        yield from _of_scaling(stack)
 
 
-def _burning(objective: Objective, level: ServiceLevel) -> list[Draft]:
-    kind = objective.id.split("_")[0]
+def _burning(objective: Objective, level: ServiceLevel) -> Iterator[Draft]:
     good = (
         "without a server error"
         if objective.histogram_edge_s is None
-        else f"with {kind} up to {objective.histogram_edge_s:g} s"
+        else f"with {objective.id.split('_')[0]} up to {objective.histogram_edge_s:g} s"
     )
-    pace = {"page": "much too fast", "ticket": "too fast"}
-    return [
-        Draft(
-            name=f"Serving{''.join(part.capitalize() for part in objective.id.split('_'))}Burn",
-            severity=severity,
-            expression=burn_alert(level, severity),
-            for_s=0,
-            summary=(
-                f"{level.service} breaks its promise ({objective.percent:g} % of requests {good}): the error "
-                f"budget of {objective.window_days} days burns {pace[severity]}."
-            ),
-            runbook=f"{kind}-burn",
-        )
-        for severity in BURN_RATES
-    ]
+    for severity in BURN_RATES:
+        yield burn(level.service, objective, severity, good, burn_alert(level, severity))
 
 
 def _title(stack: Stack) -> str:
@@ -150,7 +107,7 @@ def _thrash(stack: Stack) -> Draft:
         "ServingKvCacheThrash",
         "ticket",
         f"{preempted}\n/\n({finished} > 0) > {PREEMPTED_SHARE}",
-        900,
+        THRASH_S,
         f"{_title(stack)} drops running requests from a full KV cache and computes them again: the batch is "
         "too large for the length of its requests.",
         "kv-cache-thrash",

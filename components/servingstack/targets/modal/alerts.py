@@ -10,17 +10,13 @@ their absence is an alert of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from servingstack.signals.burn_rates import BURN_RATES
+from servingstack.signals.drafts import AT_MAXIMUM_S, GRACE_S, Draft, burn, finished
 from servingstack.signals.stack import Stack
 from servingstack.watched import Alert, Objective
 
 from .watch import Scope, containers, failed_share, pending, scope_of
-
-AT_MAXIMUM_S, GRACE_S = 1800, 300
-"""The product's own choices, the same as on a cluster."""
-RUNBOOKS = "docs/runbooks"
 
 
 def objectives(stack: Stack) -> tuple[Objective, ...]:
@@ -30,40 +26,11 @@ def objectives(stack: Stack) -> tuple[Objective, ...]:
 
 def alerts(stack: Stack, promised: tuple[Objective, ...]) -> tuple[Alert, ...]:
     """Every alert of a stack; none where `observability.alerts` is off."""
-    settings = stack.args.observability.alerts
-    if settings is None:
-        return ()
     scope = scope_of(stack)
-    own = {} if settings.labels is None else dict(settings.labels)
-    base = settings.runbook_base_url
-    return tuple(
-        alert.model_copy(
-            update={
-                "labels": own | {"stack": stack.args.name},
-                "runbook": f"{RUNBOOKS}/{alert.runbook}.md",
-                "runbook_url": None if base is None else f"{base.rstrip('/')}/{alert.runbook}.md",
-            }
-        )
-        for alert in (*_burning(stack, scope, promised), *_capacity(stack, scope))
-    )
+    return finished(stack, (*_burning(stack, scope, promised), *_capacity(stack, scope)))
 
 
-def _alert(
-    name: str, severity: Literal["page", "ticket"], expression: str, for_s: int, texts: tuple[str, str]
-) -> Alert:
-    return Alert(
-        name=name,
-        severity=severity,
-        expression=expression,
-        for_s=for_s,
-        summary=texts[0],
-        runbook=texts[1],
-        runbook_url=None,
-    )
-
-
-def _burning(stack: Stack, scope: Scope, promised: tuple[Objective, ...]) -> Iterator[Alert]:
-    pace = {"page": "much too fast", "ticket": "too fast"}
+def _burning(stack: Stack, scope: Scope, promised: tuple[Objective, ...]) -> Iterator[Draft]:
     for objective in promised:
         budget = (100 - objective.percent) / 100
         for severity, rates in BURN_RATES.items():
@@ -72,48 +39,39 @@ def _burning(stack: Stack, scope: Scope, promised: tuple[Objective, ...]) -> Ite
                 f"    ({failed_share(scope, long)}) > ({factor} * {budget!r})\n)"
                 for short, long, factor in rates
             ]
-            summary = (
-                f"{stack.args.name} breaks its promise ({objective.percent:g} % of requests answered): the "
-                f"error budget of {objective.window_days} days burns {pace[severity]}."
-            )
-            yield _alert(
-                "ServingAvailabilityBurn", severity, "\nor\n".join(pairs), 0, (summary, "availability-burn")
-            )
+            yield burn(stack.args.name, objective, severity, "answered", "\nor\n".join(pairs))
 
 
-def _capacity(stack: Stack, scope: Scope) -> Iterator[Alert]:
+def _capacity(stack: Stack, scope: Scope) -> Iterator[Draft]:
     name, scaling = stack.args.name, stack.scaling
     start = round(scaling.cold_start.total_s) if scaling.min_replicas == 0 else 0
     running = f"({containers(scope)} > 0)"
-    yield _alert(
+    yield Draft(
         "ServingNoReadyReplica",
         "page",
         f"({pending(scope)} > 0)\nunless on ()\n{running}",
         GRACE_S + start,
-        (f"{name} has requests that wait and no container that runs.", "no-ready-replica"),
+        f"{name} has requests that wait and no container that runs.",
+        "no-ready-replica",
     )
     if scaling.min_replicas > 0:
         least = scaling.min_replicas
-        yield _alert(
+        yield Draft(
             "ServingReplicasBelowMinimum",
             "ticket",
             f"{containers(scope)} < {least}",
             stack.timeouts.startup_s + GRACE_S,
-            (
-                f"{name} has fewer than its {least} containers for longer than a start takes, or the "
-                "workspace's OpenTelemetry export is off.",
-                "replicas-below-minimum",
-            ),
+            f"{name} has fewer than its {least} containers for longer than a start takes, or the "
+            "workspace's OpenTelemetry export is off.",
+            "replicas-below-minimum",
         )
     if scaling.autoscaled:
         most = scaling.max_replicas
-        yield _alert(
+        yield Draft(
             "ServingReplicasAtMaximum",
             "ticket",
             f"({containers(scope)} >= {most})\nand on ()\n({pending(scope)} > 0)",
             AT_MAXIMUM_S,
-            (
-                f"{name} runs all its {most} containers and requests still wait: raise max_replicas.",
-                "replicas-at-maximum",
-            ),
+            f"{name} runs all its {most} containers and requests still wait: raise max_replicas.",
+            "replicas-at-maximum",
         )

@@ -19,6 +19,7 @@ from tests.targets.kubernetes.door import free_port, proxies, wait_until
 
 from servingstack.errors import InvalidInput
 from servingstack.planner import plan
+from servingstack.signals.drafts import Severity
 from servingstack.targets.azure.container_apps import logs, promises, workbook
 from servingstack.targets.azure.container_apps.refs import Given, Ref
 from servingstack.targets.azure.container_apps.rules import duration, rule_role
@@ -153,7 +154,7 @@ def test_an_outage_of_minutes_pages_and_ends_with_the_harm(workspace: Workspace)
     [(*window, severity) for severity, windows in promises.BURN_RATES.items() for window in windows],
 )
 def test_each_pair_of_windows_fires_just_above_its_rate_and_not_below(
-    workspace: Workspace, short: str, long: str, factor: float, severity: promises.Severity
+    workspace: Workspace, short: str, long: str, factor: float, severity: Severity
 ) -> None:
     """Rows stand inside both windows of the pair, and good ones before the quick pair's long window keep the
     slow pair still."""

@@ -8,69 +8,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
 
 from servingstack.signals import Stack
-from servingstack.signals.alerts import RUNBOOKS
+from servingstack.signals.drafts import AT_MAXIMUM_S, GRACE_S, Draft, Severity, burn, finished
 from servingstack.units import format_duration
-from servingstack.watched import Alert, Condition, Objective
+from servingstack.watched import Alert, Condition, Metric, Objective
 
 from .metrics import MINUTE_S
 from .promises import burns, by_engine
 from .watch import is_asynchronous, series_of
 
-# The product's own choices.
+# The product's own choices, beside those of every option.
 SATURATED = 1.25
 """Times the target of requests in flight: the scaler has not brought it down, so it can add no more."""
-SATURATED_S = 1800
-GRACE_S = 300
 LEAST_AGE_S = 900
 """Youngest backlog that pages where no deadline is given."""
 MOST_PERIODS = 1440
 """An alarm of one-minute periods looks back at most a day (botocore, cloudwatch PutMetricAlarm.Period)."""
 
 
-@dataclass(frozen=True)
-class Draft:
-    """An alert before it gets what all alerts of a stack share."""
-
-    name: str
-    severity: Literal["page", "ticket"]
-    conditions: tuple[Condition, ...]
-    for_s: int
-    summary: str
-    runbook: str
-
-
 def alerts(stack: Stack, promised: Sequence[Objective], version: str) -> tuple[Alert, ...]:
     """Every alert of a stack; none where `observability.alerts` is false."""
-    settings = stack.args.observability.alerts
-    if settings is None:
-        return ()
-    drafts = [draft for objective in promised for draft in _burning(stack, objective, version)]
+    return finished(stack, _drafts(stack, promised, version))
+
+
+def _drafts(stack: Stack, promised: Sequence[Objective], version: str) -> Iterator[Draft]:
+    for objective in promised:
+        yield from _burning(stack, objective, version)
     if any(by_engine(objective) for objective in promised):
-        drafts.append(_absent(stack, version))
+        yield _absent(stack, version)
     if stack.generates:
-        drafts.append(_zombie(stack))
-    drafts += _of_backlog(stack) if is_asynchronous(stack) else _of_capacity(stack)
-    own = {} if settings.labels is None else dict(settings.labels)
-    base = settings.runbook_base_url
-    return tuple(
-        Alert(
-            name=draft.name,
-            severity=draft.severity,
-            expression=" AND ".join(_said(condition) for condition in draft.conditions),
-            for_s=draft.for_s,
-            summary=draft.summary,
-            runbook=f"{RUNBOOKS}/{draft.runbook}.md",
-            runbook_url=None if base is None else f"{base.rstrip('/')}/{draft.runbook}.md",
-            labels=own | {"stack": stack.args.name},
-            conditions=draft.conditions,
-        )
-        for draft in drafts
-    )
+        yield _zombie(stack)
+    yield from _of_backlog(stack) if is_asynchronous(stack) else _of_capacity(stack)
+
+
+def _draft(name: str, severity: Severity, condition: Condition, for_s: int, texts: tuple[str, str]) -> Draft:
+    """One condition; `texts` are what is said and the runbook."""
+    return Draft(name, severity, _said(condition), for_s, *texts, conditions=(condition,))
 
 
 def _said(condition: Condition) -> str:
@@ -86,23 +63,19 @@ def _said(condition: Condition) -> str:
 
 
 def _burning(stack: Stack, objective: Objective, version: str) -> Iterator[Draft]:
-    kind = objective.id.split("_")[0]
     good = (
         "without a server error"
         if objective.histogram_edge_s is None
-        else f"with {kind} up to {objective.histogram_edge_s:g} s"
+        else f"with {objective.id.split('_')[0]} up to {objective.histogram_edge_s:g} s"
     )
-    pace = {"page": "much too fast", "ticket": "too fast"}
-    title = "".join(part.capitalize() for part in objective.id.split("_"))
     for severity, window, conditions in burns(stack, objective, version):
-        yield Draft(
-            f"Serving{title}Burn{window}",
-            severity,
-            conditions,
-            0,
-            f"{stack.args.name} breaks its promise ({objective.percent:g} % of requests {good}): the error "
-            f"budget of {objective.window_days} days burns {pace[severity]}, seen over {window}.",
-            f"{kind}-burn",
+        said = " AND ".join(_said(condition) for condition in conditions)
+        draft = burn(stack.args.name, objective, severity, good, said)
+        yield replace(
+            draft,
+            name=f"{draft.name}{window}",
+            summary=f"{draft.summary.removesuffix('.')}, seen over {window}.",
+            conditions=conditions,
         )
 
 
@@ -110,29 +83,30 @@ def _absent(stack: Stack, version: str) -> Draft:
     """The engine's own series must be there for its objectives to count anything."""
     metric = stack.tables.signals(version)["ttft_p95"].metrics[0]
     query = f"absent({metric}_count{{{series_of(stack).selector}}})"
-    return Draft(
+    return _draft(
         "ServingEngineSeriesAbsent",
         "ticket",
-        (Condition(expression=query, threshold=0, period_s=MINUTE_S),),
+        Condition(expression=query, threshold=0, period_s=MINUTE_S),
         max(GRACE_S, 2 * stack.timeouts.startup_s),
-        f"CloudWatch has none of {stack.args.name}'s engine metrics, so objectives on tokens count nothing: "
-        "is detailed observability on for this account and endpoint?",
-        "engine-series-absent",
+        (
+            f"CloudWatch has none of {stack.args.name}'s engine metrics, so objectives on tokens count "
+            "nothing: is detailed observability on for this account and endpoint?",
+            "engine-series-absent",
+        ),
     )
 
 
 def _zombie(stack: Stack) -> Draft:
-    return Draft(
+    return _draft(
         "ServingZombieReplica",
         "page",
-        (
-            Condition(
-                expression=stack.tables.stalled(series_of(stack).selector), threshold=0, period_s=MINUTE_S
-            ),
-        ),
+        Condition(expression=stack.tables.stalled(series_of(stack).selector), threshold=0, period_s=MINUTE_S),
         GRACE_S,
-        f"An instance of {stack.args.name} has running requests and makes no tokens, while it answers pings.",
-        "zombie-replica",
+        (
+            f"An instance of {stack.args.name} has running requests and makes no tokens, while it "
+            "answers pings.",
+            "zombie-replica",
+        ),
     )
 
 
@@ -140,24 +114,16 @@ def _of_capacity(stack: Stack) -> Iterator[Draft]:
     if not stack.scaling.autoscaled:
         return
     in_flight = series_of(stack).invocation("ConcurrentRequestsPerModel", "Average")
-    periods = SATURATED_S // MINUTE_S
-    yield Draft(
+    yield _draft(
         "ServingReplicasAtMaximum",
         "ticket",
+        _lasting("in_flight", in_flight, ">", SATURATED * stack.scaling.threshold, AT_MAXIMUM_S // MINUTE_S),
+        AT_MAXIMUM_S,
         (
-            Condition(
-                expression="in_flight",
-                metrics={"in_flight": in_flight},
-                threshold=SATURATED * stack.scaling.threshold,
-                period_s=MINUTE_S,
-                evaluation_periods=periods,
-                datapoints=periods,
-            ),
+            f"{stack.args.name} keeps more requests in flight than scaling aims at: it has all its "
+            f"{stack.scaling.max_replicas} instances, or cannot get more.",
+            "replicas-at-maximum",
         ),
-        SATURATED_S,
-        f"{stack.args.name} keeps more requests in flight than scaling aims at: it has all its "
-        f"{stack.scaling.max_replicas} instances, or cannot get more.",
-        "replicas-at-maximum",
     )
 
 
@@ -166,39 +132,47 @@ def _of_backlog(stack: Stack) -> Iterator[Draft]:
     deadline = stack.args.traffic.deadline
     start_s = math.ceil(stack.scaling.cold_start.total_s)
     oldest = max(LEAST_AGE_S, 2 * start_s) if deadline is None else math.ceil(deadline.total_seconds())
-    yield Draft(
+    yield _draft(
         "ServingBacklogTooOld",
         "page",
-        (_lasting("age", series.backlog("ApproximateAgeOfOldestRequest", "Maximum"), ">", oldest, 5),),
+        _lasting("age", series.backlog("ApproximateAgeOfOldestRequest", "Maximum"), ">", oldest, 5),
         GRACE_S,
-        f"A request of {name} has waited longer than {format_duration(timedelta(seconds=oldest))}.",
-        "backlog-too-old",
+        (
+            f"A request of {name} has waited longer than {format_duration(timedelta(seconds=oldest))}.",
+            "backlog-too-old",
+        ),
     )
     minutes = min(MOST_PERIODS, math.ceil((2 * start_s + GRACE_S) / MINUTE_S))
-    yield Draft(
+    yield _draft(
         "ServingBacklogWithoutCapacity",
         "page",
-        (_lasting("waiting", series.backlog("HasBacklogWithoutCapacity", "Maximum"), ">=", 1, minutes),),
+        _lasting("waiting", series.backlog("HasBacklogWithoutCapacity", "Maximum"), ">=", 1, minutes),
         minutes * MINUTE_S,
-        f"{name} has requests and no instance, for longer than a start takes.",
-        "no-ready-replica",
+        (
+            f"{name} has requests and no instance, for longer than a start takes.",
+            "no-ready-replica",
+        ),
     )
     for metric, what in (
         ("ResponseUploadFailures", "answers could not be put into the bucket"),
         ("RequestDownloadFailures", "requests could not be read from their bucket"),
         ("ExpiredRequests", "requests expired in the backlog"),
     ):
-        yield Draft(
+        yield _draft(
             f"Serving{metric}",
             "ticket",
-            (_lasting("failed", series.invocation(metric, "Sum"), ">", 0, 1),),
+            _lasting("failed", series.invocation(metric, "Sum"), ">", 0, 1),
             0,
-            f"{name}: {what}.",
-            "backlog-too-old",
+            (
+                f"{name}: {what}.",
+                "backlog-too-old",
+            ),
         )
 
 
-def _lasting(name: str, metric, comparison: Literal[">", ">="], threshold: float, minutes: int) -> Condition:
+def _lasting(
+    name: str, metric: Metric, comparison: Literal[">", ">="], threshold: float, minutes: int
+) -> Condition:
     return Condition(
         expression=name,
         metrics={name: metric},

@@ -12,65 +12,44 @@ Traps:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from servingstack.signals.drafts import AT_MAXIMUM_S, REJECTED_SHARE, Draft, Severity, burn, finished
 from servingstack.signals.stack import Stack
 from servingstack.watched import Alert, Condition, Objective
 
 from . import logs
-from .promises import LOOK_BACK_S, Severity, burn_query, counted
+from .promises import BURN_RATES, LOOK_BACK_S, burn_query, counted
 from .watch import metric
 
-REJECTED_SHARE = 0.05
-"""Share of 429 that pages: one request in twenty refused. The same on every option."""
 STALLED_REQUESTS = 3
 """Requests of one replica that all ran into the request timeout."""
 WINDOW_S = 300
-AT_MAXIMUM_S = 1800
-RUNBOOKS = "docs/runbooks"
 METRIC_WINDOWS_S = (60, 300, 900, 1800, 3600, 6 * 3600, 12 * 3600, 24 * 3600)
 """Windows that a metric alert can have (azurerm, monitor_metric_alert: window_size)."""
 
 
-@dataclass(frozen=True)
-class Draft:
-    """An alert before it gets what all alerts of a stack share."""
-
-    name: str
-    severity: Severity
-    condition: Condition
-    summary: str
-    runbook: str
-
-
 def alerts(stack: Stack, promised: Sequence[Objective]) -> tuple[Alert, ...]:
     """Every alert; none where `observability.alerts` is off."""
-    settings = stack.args.observability.alerts
-    if settings is None:
-        return ()
-    drafts = [draft for objective in promised for draft in _burning(stack, objective)]
-    drafts += [_no_replica(stack), _queue_full(stack), _stalled(stack)]
+    return finished(stack, _drafts(stack, promised))
+
+
+def _drafts(stack: Stack, promised: Sequence[Objective]) -> Iterator[Draft]:
+    for objective in promised:
+        yield from _burning(stack, objective)
+    yield _no_replica(stack)
+    yield _queue_full(stack)
+    yield _stalled(stack)
     if stack.scaling.min_replicas > 0:
-        drafts.append(_below_minimum(stack))
+        yield _below_minimum(stack)
     if stack.scaling.autoscaled:
-        drafts.append(_at_maximum(stack))
-    labels = {} if settings.labels is None else dict(settings.labels)
-    base = settings.runbook_base_url
-    return tuple(
-        Alert(
-            name=draft.name,
-            severity=draft.severity,
-            expression=draft.condition.expression,
-            for_s=draft.condition.period_s if draft.condition.metrics else 0,
-            summary=draft.summary,
-            runbook=f"{RUNBOOKS}/{draft.runbook}.md",
-            runbook_url=None if base is None else f"{base.rstrip('/')}/{draft.runbook}.md",
-            labels=labels | {"stack": stack.args.name},
-            conditions=(draft.condition,),
-        )
-        for draft in drafts
-    )
+        yield _at_maximum(stack)
+
+
+def _draft(name: str, severity: Severity, condition: Condition, summary: str, runbook: str) -> Draft:
+    for_s = condition.period_s if condition.metrics else 0
+    return Draft(name, severity, condition.expression, for_s, summary, runbook, (condition,))
 
 
 def _logged(query: str, period_s: int) -> Condition:
@@ -78,25 +57,17 @@ def _logged(query: str, period_s: int) -> Condition:
     return Condition(expression=query, comparison=">", threshold=0, period_s=period_s)
 
 
-def _burning(stack: Stack, objective: Objective) -> list[Draft]:
+def _burning(stack: Stack, objective: Objective) -> Iterator[Draft]:
     kind, rows = objective.id.split("_")[0], counted(stack, objective)
     good = (
         "without a server error"
         if objective.threshold_ms is None
         else f"with {kind} up to {objective.threshold_ms:g} ms"
     )
-    pace: dict[Severity, str] = {"page": "much too fast", "ticket": "too fast"}
-    return [
-        Draft(
-            f"Serving{''.join(part.capitalize() for part in objective.id.split('_'))}Burn",
-            severity,
-            _logged(burn_query(rows, objective.percent, severity), LOOK_BACK_S[severity]),
-            f"{stack.args.name} breaks its promise ({objective.percent:g} % of requests {good}): the error "
-            f"budget of {objective.window_days} days burns {pace[severity]}.",
-            f"{kind}-burn",
-        )
-        for severity in pace
-    ]
+    for severity in BURN_RATES:
+        query = burn_query(rows, objective.percent, severity)
+        draft = burn(stack.args.name, objective, severity, good, query)
+        yield replace(draft, conditions=(_logged(query, LOOK_BACK_S[severity]),))
 
 
 def _no_replica(stack: Stack) -> Draft:
@@ -108,7 +79,7 @@ def _no_replica(stack: Stack) -> Draft:
         "| summarize Requests = count(), Unserved = countif(StatusCode in (502, 503, 504))\n"
         "| where Requests > 0 and Unserved == Requests"
     )
-    return Draft(
+    return _draft(
         "ServingNoReadyReplica",
         "page",
         _logged(query, window_s),
@@ -121,7 +92,7 @@ def _queue_full(stack: Stack) -> Draft:
     share = logs.share("StatusCode == 429", "Passed or StatusCode == 429")
     rows = logs.requests(stack.names["app"])
     query = f"{rows}\n| summarize Refused = {share}\n| where Refused > {REJECTED_SHARE}"
-    return Draft(
+    return _draft(
         "ServingQueueFull",
         "page",
         _logged(query, WINDOW_S),
@@ -136,7 +107,7 @@ def _stalled(stack: Stack) -> Draft:
         "| summarize Requests = count(), Late = countif(StatusCode == 504) by ReplicaName\n"
         f"| where Requests >= {STALLED_REQUESTS} and Late == Requests"
     )
-    return Draft(
+    return _draft(
         "ServingZombieReplica",
         "page",
         _logged(query, WINDOW_S),
@@ -155,7 +126,7 @@ def _below_minimum(stack: Stack) -> Draft:
         threshold=least,
         period_s=_window(stack.timeouts.startup_s + WINDOW_S),
     )
-    return Draft(
+    return _draft(
         "ServingReplicasBelowMinimum",
         "ticket",
         condition,
@@ -174,7 +145,7 @@ def _at_maximum(stack: Stack) -> Draft:
         threshold=most,
         period_s=_window(AT_MAXIMUM_S),
     )
-    return Draft(
+    return _draft(
         "ServingReplicasAtMaximum",
         "ticket",
         condition,

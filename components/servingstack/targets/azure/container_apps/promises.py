@@ -13,17 +13,15 @@ Traps:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from servingstack.args import latency_objectives
 from servingstack.errors import InvalidInput, Violation
+from servingstack.signals.drafts import Severity
 from servingstack.signals.stack import Stack
 from servingstack.units import format_duration
-from servingstack.watched import OBJECTIVE_DAYS, Objective
+from servingstack.watched import Objective
 
 from . import logs
-
-Severity = Literal["page", "ticket"]
 
 BURN_RATES: dict[Severity, tuple[tuple[str, str, float], tuple[str, str, float]]] = {
     "page": (("5m", "1h", 14.4), ("30m", "6h", 6.0)),
@@ -105,10 +103,8 @@ def burn_query(rows: Counted, percent: float, severity: Severity) -> str:
 __all__ = [
     "BURN_RATES",
     "LOOK_BACK_S",
-    "OBJECTIVE_DAYS",
     "PAGE_FACTORS",
     "Counted",
-    "Severity",
     "burn_query",
     "counted",
     "objectives",

@@ -8,11 +8,19 @@ absence would page for a quiet night, so what is asked for is always beside traf
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
 from servingstack.signals.burn_rates import BURN_RATES
+from servingstack.signals.drafts import (
+    AT_MAXIMUM_S,
+    GRACE_S,
+    PREEMPTED_SHARE,
+    REJECTED_SHARE,
+    THRASH_S,
+    Draft,
+    burn,
+    finished,
+)
 from servingstack.signals.stack import Stack
 from servingstack.watched import Alert, Objective
 
@@ -21,81 +29,35 @@ from .objectives import burning
 from .scope import Scope
 from .watch import RANGE, REFUSED, instances, pending, scope_of, share
 
-# The product's own choices, the same as on a cluster.
-REJECTED_SHARE = 0.05
-PREEMPTED_SHARE = 0.1
-THRASH_S = 900
-AT_MAXIMUM_S = 1800
-GRACE_S = 300
-RUNBOOKS = "docs/runbooks"
-
-
-@dataclass(frozen=True)
-class Draft:
-    """An alert before it gets what all alerts of a stack share."""
-
-    name: str
-    severity: Literal["page", "ticket"]
-    expression: str
-    for_s: int
-    summary: str
-    runbook: str
-
 
 def alerts(stack: Stack, promised: Sequence[Objective]) -> tuple[Alert, ...]:
     """Every alert of a stack; none where `observability.alerts` is off."""
-    settings = stack.args.observability.alerts
-    if settings is None:
-        return ()
+    return finished(stack, _drafts(stack, promised))
+
+
+def _drafts(stack: Stack, promised: Sequence[Objective]) -> Iterator[Draft]:
     scope = scope_of(stack)
-    drafts = [draft for objective in promised for draft in _burning(stack, objective)]
-    drafts += [_refused(stack, scope), _unanswered(stack, scope)]
+    for objective in promised:
+        yield from _burning(stack, objective)
+    yield _refused(stack, scope)
+    yield _unanswered(stack, scope)
     if stack.scaling.min_replicas > 0:
-        drafts.append(_below_minimum(stack, scope))
+        yield _below_minimum(stack, scope)
     if stack.scaling.autoscaled:
-        drafts.append(_at_maximum(stack, scope))
+        yield _at_maximum(stack, scope)
     if collector.wanted(stack):
-        drafts += _of_engine(stack)
-    own = {} if settings.labels is None else dict(settings.labels)
-    base = settings.runbook_base_url
-    return tuple(
-        Alert(
-            name=draft.name,
-            severity=draft.severity,
-            expression=draft.expression,
-            for_s=draft.for_s,
-            summary=draft.summary,
-            runbook=f"{RUNBOOKS}/{draft.runbook}.md",
-            runbook_url=None if base is None else f"{base.rstrip('/')}/{draft.runbook}.md",
-            labels=own | {"stack": stack.args.name},
-        )
-        for draft in drafts
-    )
+        yield from _of_engine(stack)
 
 
-def _burning(stack: Stack, objective: Objective) -> list[Draft]:
-    kind = objective.id.split("_")[0]
+def _burning(stack: Stack, objective: Objective) -> Iterator[Draft]:
     good = (
         "without a server error"
         if objective.threshold_ms is None
         else f"within {objective.threshold_ms:g} ms"
     )
-    pace = {"page": "much too fast", "ticket": "too fast"}
-    return [
-        Draft(
-            name=f"Serving{''.join(part.capitalize() for part in objective.id.split('_'))}Burn",
-            severity=severity,
-            expression=expression,
-            for_s=0,
-            summary=(
-                f"{stack.args.name} breaks its promise ({objective.percent:g} % of requests {good}): the "
-                f"error budget of {objective.window_days} days burns {pace[severity]}."
-            ),
-            runbook=f"{kind}-burn",
-        )
-        for severity in BURN_RATES
-        if (expression := burning(stack, objective, severity)) is not None
-    ]
+    for severity in BURN_RATES:
+        if (expression := burning(stack, objective, severity)) is not None:
+            yield burn(stack.args.name, objective, severity, good, expression)
 
 
 def _refused(stack: Stack, scope: Scope) -> Draft:
