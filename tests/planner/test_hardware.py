@@ -271,3 +271,18 @@ def test_a_limit_alone_is_never_below_the_request() -> None:
     found = host(HardwareArgs(memory_limit=f"{needed}B"), Ranks(1, 16 * GIB, None, 0))
     assert isinstance(found, Host)
     assert needed <= found.memory_request <= found.memory_limit == needed
+
+
+@pytest.mark.parametrize("option", ["sagemaker", "cloud-run"])
+@pytest.mark.parametrize("prices", [{"l4": 0.5}, {"g6.2xlarge": 1.0}])
+def test_an_own_price_without_a_region_is_paid_in_the_cheapest_that_sells_the_machine(
+    option: str, prices: dict[str, float]
+) -> None:
+    can = capabilities(option)
+    args = ServingStackArgs.parse(
+        document(target={"option": option}, hardware={"accelerators": ["l4"], "prices": prices})
+    )
+    for offer in offers(args, can):
+        sold = {row.region: row.usd_per_hour for row in catalog.prices(can.cloud, offer.instance_type)}
+        assert offer.region is not None
+        assert sold[offer.region] == min(sold.values())

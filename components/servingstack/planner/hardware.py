@@ -304,7 +304,8 @@ def _pcie(gpu: Gpu) -> float:
 @dataclass(frozen=True, slots=True)
 class _Priced:
     usd: float
-    region: str
+    region: str | None
+    """None where nobody said, and the catalog knows no region that sells it."""
     basis: str
     date: str
     source: str
@@ -328,22 +329,27 @@ def _of_cloud(args: ServingStackArgs, can: Capabilities) -> list[Offer]:
     for machine in catalog.instance_types(_cloud(args, can), service=can.service):
         if args.hardware.instance_type not in (None, machine.name, machine.machine_type):
             continue
-        priced = _machine_price(machine, args)
+        priced = _machine_price(machine, args, can)
         if priced is not None:
             found.append(_of_machine(machine, priced, can))
     return found
 
 
-def _machine_price(machine: InstanceType, args: ServingStackArgs) -> _Priced | None:
+def _machine_price(machine: InstanceType, args: ServingStackArgs, can: Capabilities) -> _Priced | None:
+    """In the region that is asked for, else in the cheapest: an own price names none, and a service that rents
+    its machines needs one."""
     region = args.target.region
-    own = _own_price(args, machine.gpu_id, machine.name)
-    if own is not None:
-        per_machine = own if machine.name in (args.hardware.prices or {}) else own * machine.gpu_count
-        return _Priced(per_machine, region or "", "own", "given", "hardware.prices")
     if region is not None:
         row = catalog.price(machine.cloud, machine.name, region)
     else:
         row = _cheapest(machine.cloud, machine.name)
+    own = _own_price(args, machine.gpu_id, machine.name)
+    if own is not None:
+        per_machine = own if machine.name in (args.hardware.prices or {}) else own * machine.gpu_count
+        where = region if region is not None or row is None else row.region
+        if where is None and not can.on_kubernetes:
+            return None
+        return _Priced(per_machine, where, "own", "given", "hardware.prices")
     if row is None:
         return None
     return _Priced(row.usd_per_hour, row.region, "on-demand", row.date, row.source)
