@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.targets.gcp.cloud_run.documents import COLLECTED, DEFAULTS, IN_IMAGE, MAX, document
+from tests.targets.gcp.cloud_run.documents import COLLECTED, COLLECTOR, DEFAULTS, IN_IMAGE, MAX, document
 
 from servingstack import catalog
 from servingstack.errors import Infeasible, InvalidInput
@@ -60,6 +60,26 @@ def test_the_least_input_gives_one_warm_l4_that_nobody_outside_reaches() -> None
     assert own.invokers == ()
     assert "nobody-may-call" in codes(found)
     assert found.rollout.strategy == "revision"
+
+
+def test_a_stack_of_one_name_in_two_regions_of_a_project_takes_no_name_twice() -> None:
+    """Accounts, monitored services and secrets are the project's and not a region's."""
+    changes = {
+        "target": {"cloud_run": {"collector_image": COLLECTOR}},
+        "name": "chat-for-the-shop",
+    }
+    here, there = (
+        plan(document(document(**changes), target={"region": region})).names
+        for region in ("us-central1", "europe-west4")
+    )
+    assert here["service"] == there["service"], "a service is a region's own"
+    assert {"account", "monitored", "collector"} <= set(here)
+    for role in set(here) - {"service"}:
+        assert here[role] != there[role], role
+    unasked = plan(document(document(**changes), target={"region": None}))
+    region = str(unasked.architecture.region)
+    assert unasked.names == plan(document(document(**changes), target={"region": region})).names
+    assert len(here["account"]) <= limits.ACCOUNT_NAME
 
 
 def test_the_cost_is_the_instances_price_by_the_hour() -> None:

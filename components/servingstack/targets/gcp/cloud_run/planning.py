@@ -41,14 +41,20 @@ _EGRESS: dict[str, Egress] = {"all-traffic": "ALL_TRAFFIC", "private-ranges": "P
 
 
 def names(args: ServingStackArgs) -> dict[str, str]:
-    """Physical names by role. The service has the stack's own name, at most 40 characters."""
+    """Physical names by role. The service has the stack's own name, at most 40 characters; what a project has
+    once gets the chosen region's in `complete`."""
+    return {"service": args.name, **names_in(args, args.target.region)}
+
+
+def names_in(args: ServingStackArgs, region: str | None) -> dict[str, str]:
+    """Physical names of what a project has once, whatever its region: those of two regions must differ."""
+    name = args.name if region is None else f"{args.name}-{region}"
     found = {
-        "service": args.name,
-        "account": naming.physical_name(args.name, "serving", known.ACCOUNT_NAME),
-        "monitored": naming.physical_name(args.name, "cloud-run"),
+        "account": naming.physical_name(name, "serving", known.ACCOUNT_NAME),
+        "monitored": naming.physical_name(name, "cloud-run"),
     }
     if args.target.cloud_run.collector_image is not None:
-        found["collector"] = naming.physical_name(args.name, "collector")
+        found["collector"] = naming.physical_name(name, "collector")
     return found
 
 
@@ -92,6 +98,7 @@ def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
     return draft.model_copy(
         update={
             "cloud_run": section,
+            "names": {**draft.names, **names_in(args, draft.architecture.region)},
             "timeouts": timeouts,
             "cost": cost,
             "scaling": draft.scaling.model_copy(
