@@ -87,3 +87,28 @@ def test_another_cloud_s_option_and_another_option_s_settings_are_refused_togeth
         _plan(target={"option": "cloud-run", "cloud": "aws", "sagemaker": {}, "kubernetes": {}})
     paths = {each.path for each in refused.value.violations}
     assert {"target.cloud", "target.sagemaker", "target.kubernetes"} <= paths
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "reads"),
+    [
+        ({"option": "kubernetes"}, "s3://bucket/weights", "pvc://..."),
+        ({"option": "cloud-run"}, "s3://bucket/weights", "gs://..."),
+        ({"option": "sagemaker"}, "gs://bucket/weights", "s3://..."),
+    ],
+)
+@pytest.mark.parametrize("model", ["Qwen/Qwen2.5-7B-Instruct", "BAAI/bge-m3"])
+def test_a_bucket_of_a_model_of_weights_is_never_taken_for_a_repository_of_another_engine(
+    target: dict[str, str], source: str, reads: str, model: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        _plan({"id": model, "source": source}, target=target)
+    (found,) = refused.value.violations
+    assert found.path == "model.source"
+    assert reads in found.allowed
+    assert "engine.kind: triton" in found.fix
+
+
+def test_an_automatic_choice_never_changes_what_a_bucket_holds() -> None:
+    with pytest.raises(InvalidInput, match=r"model\.source"):
+        _plan(QWEN | {"source": "s3://bucket/weights"}, target={"cloud": "aws"}, stream_timeout="15m")

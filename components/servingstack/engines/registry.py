@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from servingstack import catalog
 from servingstack.engines import (
     lora,
     sglang,
@@ -167,9 +168,19 @@ def engine_of(args: ServingStackArgs, directories: Collection[str] = ()) -> Engi
 
 def kind_of(args: ServingStackArgs, directories: Collection[str] = ()) -> str:
     """Its kind. `auto` is Triton for a model repository in a bucket and for a task that vLLM has not, else
-    vLLM; a bucket that the option brings as a directory holds weights."""
+    vLLM; a bucket holds weights where the option brings it as a directory, or the model is one of weights."""
     if args.engine.kind != "auto":
         return args.engine.kind
     scheme = triton.scheme_of(args.model.source)
-    repository = args.model.source == "files" or (scheme in triton.STORES and scheme not in directories)
+    stored = scheme in triton.STORES and scheme not in directories and not _of_weights(args)
+    repository = args.model.source == "files" or stored
     return "triton" if repository or args.model.task == "other" else "vllm"
+
+
+def _of_weights(args: ServingStackArgs) -> bool:
+    """Whether the model is known by its weights: the catalog's, one with its config.json, one that generates.
+    Else the same bucket would hold weights on one option and a model repository on the next."""
+    model = args.model
+    if catalog.model(model.id) is None and model.config is None:
+        return model.task == "generate"
+    return model.task is None or model.task in ENGINES["vllm"].tasks

@@ -11,7 +11,7 @@ from servingstack import measured
 from servingstack.args import ServingStackArgs
 from servingstack.engines import token_container
 from servingstack.engines.limits import CAST, DTYPES
-from servingstack.engines.registry import Tuning
+from servingstack.engines.registry import ENGINES, Tuning
 from servingstack.errors import InvalidInput, Violation
 from servingstack.targets import REGISTRY, Capabilities, all_capabilities
 
@@ -100,7 +100,10 @@ def _source_violations(demand: Demand) -> Iterator[Violation]:
     schemes = dict.fromkeys((*reads, *can.directories))
     known = [each if each in ("hf", "files") else f"{each}://..." for each in schemes]
     allowed = f"{', '.join(known)} for {demand.kind.kind} on option {can.option}"
-    yield Violation("model.source", source, allowed, f"{_others(able)} Or bring the weights another way.")
+    fix = f"{_others(able)} Or bring the weights another way."
+    if demand.args.engine.kind == "auto" and scheme in ENGINES["triton"].reads:
+        fix += " Set engine.kind: triton where it holds a model repository of Triton's."
+    yield Violation("model.source", source, allowed, fix)
 
 
 def check_engine(demand: Demand) -> None:

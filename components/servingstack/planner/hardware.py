@@ -336,8 +336,8 @@ def _of_cloud(args: ServingStackArgs, can: Capabilities) -> list[Offer]:
 
 
 def _machine_price(machine: InstanceType, args: ServingStackArgs, can: Capabilities) -> _Priced | None:
-    """In the region that is asked for, else in the cheapest: an own price names none, and a service that rents
-    its machines needs one."""
+    """In the region that is asked for, else in the cheapest: an own price names none, and a service that
+    rents its machines needs one."""
     region = args.target.region
     if region is not None:
         row = catalog.price(machine.cloud, machine.name, region)
