@@ -25,6 +25,11 @@ def _variants(cloud: Cloud, config: str) -> dict[str, dict[str, Json]]:
     return {each["variantName"]: each for each in found.inputs["productionVariants"]}
 
 
+def _queued(cloud: Cloud, config: str) -> bool:
+    found = next(each for each in cloud.things(ENDPOINT_CONFIG) if each.inputs["name"] == config)
+    return bool(found.inputs.get("asyncInferenceConfig"))
+
+
 def _counts(variants: Mapping[str, Mapping[str, Json]]) -> dict[str, Json]:
     return {name: each.get("initialInstanceCount") for name, each in variants.items()}
 
@@ -41,6 +46,11 @@ def _updated(cloud: Cloud, endpoint: Thing, inputs: Mapping[str, Json]) -> None:
     """UpdateEndpoint: the counts are the new configuration's, unless RetainAllVariantProperties is true."""
     if inputs["endpointConfigName"] == endpoint.inputs["endpointConfigName"]:
         return
+    if _queued(cloud, inputs["endpointConfigName"]) != _queued(cloud, endpoint.inputs["endpointConfigName"]):
+        # The service's own words, for one of the two ways (aws/sagemaker-python-sdk#3124).
+        raise CloudError(
+            "ValidationException", "The AsyncInferenceConfig parameter cannot be removed from this endpoint"
+        )
     now = _variants(cloud, endpoint.inputs["endpointConfigName"])
     then = _variants(cloud, inputs["endpointConfigName"])
     for variant, was in now.items():

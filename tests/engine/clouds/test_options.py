@@ -213,3 +213,21 @@ def test_a_component_that_is_renamed_with_an_alias_keeps_everything_and_another_
     kept = {thing.id for thing in deployed.cloud.things()}
     assert kept < ids
     assert deployed.serving().id in kept
+
+
+def test_another_mode_of_sagemaker_is_another_endpoint_that_comes_before_the_old_one_goes(
+    account: MakeAccount,
+) -> None:
+    """The service refuses to take the queue from an endpoint, or to give it one."""
+    case = CASES["sagemaker"]
+    deployed = Deployed(account(case.account), case, "sagemaker-mode")
+    deployed.change({"slo": {"ttft_p95": None, "tpot_p95": None}})
+    deployed.stack.up()
+    for mode in ("asynchronous", "real-time"):
+        deployed.cloud.log.clear()
+        deployed.change({"target": {"sagemaker": {"mode": mode}}})
+        done = [(operation, deployed.role(name)) for operation, name in deployed.stack.up()]
+        assert done.index(("create-replacement", "endpoint")) < done.index(("delete-replaced", "endpoint"))
+        name = deployed.serving().inputs["endpointName"]
+        assert name.endswith("-async") == (mode == "asynchronous")
+        assert deployed.stack.preview() == {}

@@ -142,7 +142,7 @@ def test_a_queue_wakes_on_what_waits_since_nothing_is_tracked_without_an_instanc
     tracking = found["scaling-policy"].inputs["targetTrackingScalingPolicyConfiguration"]
     metric = tracking["customizedMetricSpecification"]
     assert metric["metricName"] == "ApproximateBacklogSizePerInstance"
-    assert metric["dimensions"] == [{"name": "EndpointName", "value": "summaries"}]
+    assert metric["dimensions"] == [{"name": "EndpointName", "value": "summaries-async"}]
     assert "wake-alarm" not in by_role(run("queued-warm")), "one instance is always there"
 
 

@@ -243,5 +243,5 @@ def test_the_answer_says_how_to_call_and_how_long_it_may_take() -> None:
     }  # fmt: skip
     assert json.dumps("Qwen/Qwen2.5-7B-Instruct") in endpoint["invoke_example"].replace("\\", "")
     queued = run("queued").outputs_of("servingstack:index:ServingStack")["endpoint"]
-    assert queued["url"].endswith("/endpoints/summaries/async-invocations")
+    assert queued["url"].endswith("/endpoints/summaries-async/async-invocations")
     assert "--invocation-timeout-seconds 600" in queued["invoke_example"]

@@ -219,6 +219,16 @@ def test_names_of_what_cannot_change_follow_their_content() -> None:
     assert bigger.names["endpoint"] == first.names["endpoint"]
 
 
+def test_the_mode_is_in_the_endpoints_name_because_no_endpoint_can_change_it() -> None:
+    """Another mode is another endpoint, and what belongs to it (its log group) goes with its name."""
+    online, queued = plan(DEFAULTS), plan(document(target=own(mode="asynchronous")))
+    assert online.names["endpoint"] == "chat"
+    assert queued.names["endpoint"] == "chat-async"
+    assert queued.names["log_group"] == "/aws/sagemaker/Endpoints/chat-async"
+    longest = plan(document(name="a" * 40, target=own(mode="asynchronous")))
+    assert len(longest.names["endpoint"]) <= facts.NAME_LENGTH
+
+
 def test_the_number_of_instances_is_in_no_name_where_the_scaler_owns_it() -> None:
     """F029: a redeployment must not set the fleet back to where it started."""
     two = plan(document(scaling={"min_replicas": 2, "max_replicas": 6}))

@@ -4,6 +4,10 @@ Traps:
 - What cannot be changed (a model, an endpoint configuration) is replaced before the old one goes, and two of
   one name cannot be. Its name therefore ends in a hash of what it holds, and room for that is kept here.
 - A role and a dashboard are the account's and not a region's.
+- An endpoint can never become asynchronous, nor stop being it: UpdateEndpoint answers "The
+  AsyncInferenceConfig parameter cannot be removed from this endpoint" (aws/sagemaker-python-sdk#3124). The
+  mode is therefore in the endpoint's name, so that the other mode is another endpoint, made before the old
+  one goes.
 """
 
 from __future__ import annotations
@@ -24,17 +28,19 @@ VARIANT = "main"
 (dg/deployment-guardrails-exclusions)."""
 
 
-def names_of(stack: str) -> dict[str, str]:
-    """Physical names by role. The endpoint has the stack's own name, which callers type."""
+def names_of(stack: str, *, queued: bool) -> dict[str, str]:
+    """Physical names by role. The endpoint has the stack's own name, which callers type; where requests are
+    queued, with its mode."""
     hashed = NAME_LENGTH - HASH - 1
+    endpoint = physical_name(stack, "async", NAME_LENGTH) if queued else stack
     return {
-        "endpoint": stack,
+        "endpoint": endpoint,
         "model": physical_name(stack, "model", hashed),
         "config": physical_name(stack, "config", hashed),
         "bucket": physical_name(stack, "sagemaker", BUCKET_PREFIX_LENGTH - 1),
         "topic": physical_name(stack, "alarms", ALARM_NAME_LENGTH),
         "results": physical_name(stack, "results", ALARM_NAME_LENGTH),
-        "log_group": f"/aws/sagemaker/Endpoints/{stack}",
+        "log_group": f"/aws/sagemaker/Endpoints/{endpoint}",
         "rollback_errors": physical_name(stack, "rollback-errors", ALARM_NAME_LENGTH),
         "rollback_latency": physical_name(stack, "rollback-latency", ALARM_NAME_LENGTH),
     }

@@ -36,7 +36,7 @@ _DOWNLOAD_FACTOR = 2.0
 
 def names(args: ServingStackArgs) -> dict[str, str]:
     """Physical names by role; those of what cannot be changed get their hash in `complete`."""
-    return names_of(args.name)
+    return names_of(args.name, queued=_asynchronous(args))
 
 
 def monitoring(stack: Stack) -> Monitoring:

@@ -1,7 +1,7 @@
 """Settings of SageMaker that the rest of the input has no field for.
 
-Trap: how a fleet is invoked (`mode`) cannot be changed without a gap for its callers: a real-time caller gets
-an answer, an asynchronous one gets an address in a bucket.
+Trap: how a fleet is invoked (`mode`) cannot be changed under its callers: a real-time caller gets an answer,
+an asynchronous one gets an address in a bucket. The other mode is another endpoint with another name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class SageMakerArgs(BaseModel):
     model_config = _CONFIG
     mode: Mode = "real-time"
     """`real-time` answers the caller within 60 s and keeps at least one instance; `asynchronous` puts answers
-    into a bucket and can have no instance at all. Default `real-time`."""
+    into a bucket and can have no instance at all. The endpoint's name ends in `-async` there: a change of mode
+    is another endpoint at another address, and the old one is deleted. Default `real-time`."""
     vpc: YesNo = False
     """Whether the containers are in a network of your own, with the ids in `existing.subnet_ids` and
     `existing.security_group_ids`. Default no, they are in the service's."""
