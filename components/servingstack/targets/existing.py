@@ -21,12 +21,25 @@ def parse(kind: type[T], given: Mapping[str, Any] | T | None, example: str) -> T
     if given is None or isinstance(given, kind):
         return kind() if given is None else given
     if not isinstance(given, Mapping):
-        shown, allowed = f"a {type(given).__name__}", "an object with ids of what exists"
+        shown, allowed = f"a {type(given).__name__}", "an object with what exists"
         raise InvalidInput([Violation("existing", shown, allowed, f"Write {example}.")])
     names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     if wrong := [_unknown(str(name), names) for name in given if name not in names]:
         raise InvalidInput(wrong)
     return kind(**given)
+
+
+def nothing(kind: type[T], given: Mapping[str, Any] | T | None, instead: str) -> T:
+    """An instance of a dataclass without fields; `instead` says where else what it would hold comes from. Raises
+    `InvalidInput` for whatever is given."""
+    if given is None or isinstance(given, kind):
+        return kind() if given is None else given
+    names = [f".{name}" for name in given] if isinstance(given, Mapping) else [""]
+    if wrong := [
+        Violation(f"existing{name}", "given", f"nothing: {instead}", "Remove it.") for name in names
+    ]:
+        raise InvalidInput(wrong)
+    return kind()
 
 
 def _unknown(name: str, names: list[str]) -> Violation:

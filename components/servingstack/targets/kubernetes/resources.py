@@ -19,6 +19,7 @@ from typing import Any
 import pulumi
 
 from servingstack.plan import ServingPlan
+from servingstack.targets.existing import parse
 from servingstack.targets.kubernetes.endpoint import dashboard_url, endpoint
 from servingstack.targets.kubernetes.existing import KubernetesExisting
 from servingstack.targets.kubernetes.manifests import manifests
@@ -35,6 +36,7 @@ except ModuleNotFoundError as error:
 
 TOKEN = "servingstack:kubernetes:KubernetesServing"
 """Never changes: it is in the URN of every child."""
+EXAMPLE = '{"kubeconfig": ...}'
 PROVIDER_AWAIT_S = 600
 """pulumi-kubernetes' own limit, in seconds (provider/v4 pkg/await/deployment.go,
 DefaultDeploymentTimeoutMins)."""
@@ -57,7 +59,7 @@ def build(
     opts: pulumi.ResourceOptions,
 ) -> KubernetesServing:
     """What `ServingStack` calls of every option. Raises `InvalidInput`."""
-    return KubernetesServing(name, plan, opts, existing=KubernetesExisting.parse(existing))
+    return KubernetesServing(name, plan, opts, existing=parse(KubernetesExisting, existing, EXAMPLE))
 
 
 class KubernetesServing(pulumi.ComponentResource):

@@ -14,11 +14,12 @@ import pulumi
 
 from servingstack.dynamic.modal import ModalAppResource
 from servingstack.plan import ServingPlan
+from servingstack.targets.existing import nothing
 
 from . import bodies
 from .dashboard import dashboard
 from .endpoint import endpoint, rules, synthetic_check
-from .existing import ModalExisting
+from .existing import INSTEAD, ModalExisting
 
 TOKEN = "servingstack:modal:ModalApp"
 """Never changes: it is in the URN of every child."""
@@ -33,7 +34,7 @@ def build(
     opts: pulumi.ResourceOptions,
 ) -> ModalApp:
     """What `ServingStack` calls of every option. Raises `InvalidInput`."""
-    ModalExisting.parse(existing)
+    nothing(ModalExisting, existing, INSTEAD)
     return ModalApp(name, plan, opts)
 
 

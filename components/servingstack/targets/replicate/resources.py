@@ -13,10 +13,11 @@ import pulumi
 
 from servingstack.dynamic.replicate import ReplicateDeploymentResource
 from servingstack.plan import ServingPlan
+from servingstack.targets.existing import nothing
 
 from . import bodies
 from .endpoint import endpoint, synthetic_check
-from .existing import ReplicateExisting
+from .existing import INSTEAD, ReplicateExisting
 from .watch import page
 
 TOKEN = "servingstack:replicate:ReplicateDeployment"
@@ -31,7 +32,7 @@ def build(
     opts: pulumi.ResourceOptions,
 ) -> ReplicateDeployment:
     """What `ServingStack` calls of every option. Raises `InvalidInput`."""
-    ReplicateExisting.parse(existing)
+    nothing(ReplicateExisting, existing, INSTEAD)
     return ReplicateDeployment(name, plan, opts)
 
 

@@ -7,15 +7,13 @@ registered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 
 from servingstack.errors import InvalidInput, Violation
 from servingstack.plan import ServingPlan
-from servingstack.targets.existing import parse
 
 from .parts import section
 
@@ -34,11 +32,6 @@ class SageMakerExisting:
     """ARN of a role that sagemaker.amazonaws.com may assume; goes with `own_role`. Default: none."""
     alarm_topic_arn: pulumi.Input[str] | None = None
     """ARN of an SNS topic that CloudWatch may publish to; goes with `own_topic`. Default: none."""
-
-    @classmethod
-    def parse(cls, given: Mapping[str, Any] | SageMakerExisting | None) -> SageMakerExisting:
-        """From a mapping, as a stack file has it. Raises `InvalidInput` for a field there is not."""
-        return parse(cls, given, '{"subnet_ids": [...]}')
 
     def check(self, plan: ServingPlan) -> None:
         """Raises `InvalidInput` with each id that the plan needs and lacks, or has no use for."""

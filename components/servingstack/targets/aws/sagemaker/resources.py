@@ -19,6 +19,7 @@ from typing import Any
 import pulumi
 
 from servingstack.plan import ServingPlan
+from servingstack.targets.existing import parse
 
 from .calling import endpoint
 from .dashboard import url as dashboard_url
@@ -39,6 +40,7 @@ TOKEN = "servingstack:aws:SageMakerEndpoint"
 NATIVE_VERSION = "1.84.0"
 """Of the aws-native plugin whose schema the endpoint's properties follow."""
 _DELETE_S = 3600
+EXAMPLE = '{"subnet_ids": [...]}'
 
 
 def build(
@@ -48,7 +50,7 @@ def build(
     opts: pulumi.ResourceOptions,
 ) -> SageMakerEndpoint:
     """What `ServingStack` calls of every option. Raises `InvalidInput`."""
-    return SageMakerEndpoint(name, plan, opts, existing=SageMakerExisting.parse(existing))
+    return SageMakerEndpoint(name, plan, opts, existing=parse(SageMakerExisting, existing, EXAMPLE))
 
 
 class NativeEndpoint(pulumi.CustomResource):
