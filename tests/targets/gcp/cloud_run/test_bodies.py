@@ -280,6 +280,17 @@ def test_pulumi_waits_longer_than_an_instance_may_take(runs: dict[str, Run]) -> 
         assert waits > plan(CASES[name][0]).timeouts.startup_s
 
 
+def test_the_warm_up_sends_the_key_and_never_the_token_of_another_version() -> None:
+    """With the token it would be answered 401 for ever, and no instance would become ready."""
+    one_secret = {"token_secret": {"name": "serving", "key": "1"}}
+    for key in ({"name": "serving", "key": "2"}, {"name": "serving"}):
+        run = run_of(document(model=one_secret | {"source": "hf"}, api_key_secret=key))
+        (engine,) = run.of_type(SERVICE)[0].inputs["template"]["containers"]
+        assert {"HF_TOKEN", "VLLM_API_KEY"} <= {each["name"] for each in engine["envs"]}
+        settings = json.loads(engine["commands"][3])
+        assert settings["api_key_variable"] == "VLLM_API_KEY"
+
+
 def test_an_uptime_check_calls_the_services_own_address(runs: dict[str, Run]) -> None:
     (check,) = runs["max"].of_type("gcp:monitoring/uptimeCheckConfig:UptimeCheckConfig")
     watched = check.inputs["monitoredResource"]

@@ -177,9 +177,7 @@ def template(plan: ServingPlan) -> Body:
 
 def container(plan: ServingPlan) -> Body:
     """The engine, started by the launcher, which says when it is warm."""
-    own, planned = section(plan), plan.container
-    key = next((each for each in planned.env if each.secret_name == own.api_key_secret), None)
-    api_key = None if key is None or key.secret_name is None else (key.secret_name, key.secret_key or "")
+    own, planned, api_key = section(plan), plan.container, _api_key(plan)
     mounts = [{"name": WEIGHTS, "mount_path": own.mount_path}] if own.mount_path is not None else []
     mounts += [{"name": name, "mount_path": path.rpartition("/")[0]} for name, path, _ in _files(own)]
     body: Body = {
@@ -208,6 +206,18 @@ def container(plan: ServingPlan) -> Body:
         },
     }
     return body | {"volume_mounts": mounts} if mounts else body
+
+
+def _api_key(plan: ServingPlan) -> tuple[str, str] | None:
+    """Name and key of the secret that callers must send, where the engine has it in a variable. By both: the
+    token of the hub may be another version of that secret."""
+    own = section(plan)
+    for each in plan.container.env:
+        if each.secret_name is not None and each.secret_name == own.api_key_secret:
+            key = each.secret_key or ""
+            if own.api_key_secret_key in (None, key):
+                return each.secret_name, key
+    return None
 
 
 def _collector(own: CloudRunSection) -> list[Body]:

@@ -175,6 +175,7 @@ def _section(
         mount_path=None if bucket is None else draft.container.model_path,
         secrets=secrets,
         api_key_secret=None if args.api_key_secret is None else args.api_key_secret.name,
+        api_key_secret_key=None if args.api_key_secret is None else args.api_key_secret.key,
         labels=_labels(draft, args),
         uptime_check=args.exposure == "public" and draft.scaling.min_replicas > 0 if check is None else check,
         collector=_collector(draft, args, machine),

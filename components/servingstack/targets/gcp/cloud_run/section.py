@@ -90,6 +90,9 @@ class CloudRunSection(BaseModel):
     """Versions by environment variable, and by path for secrets that are files."""
     api_key_secret: str | None = None
     """The secret that callers must send as a key."""
+    api_key_secret_key: str | None = None
+    """Its key, as the input has it: the token may be another version of the same secret. None in plans before
+    it was told apart."""
     labels: dict[str, str]
     """In Google's spelling: lower case, no dots or slashes."""
     uptime_check: bool
