@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -286,6 +287,20 @@ def test_an_asynchronous_request_has_the_services_own_limits() -> None:
     tracked = section(found).tracking
     assert tracked is not None
     assert tracked.metric == "ApproximateBacklogSizePerInstance"
+
+
+def test_a_deadline_outlives_the_start_of_the_first_instance() -> None:
+    """Without an instance a request with a shorter one would expire, each time."""
+    said = refused(document(QUEUED, traffic={"deadline": "1m"}))
+    (needed,) = {int(each) for each in re.findall(r"at least (\d+)s", said["traffic.deadline"])}
+    cold = plan(QUEUED).scaling.cold_start.total_s
+    assert cold + 60 < needed < cold + 300, "the start, and what it takes to see that one is needed"
+    kept = plan(document(QUEUED, traffic={"deadline": f"{needed}s"}))
+    assert section(kept).asynchronous is not None
+    warm = document(
+        QUEUED, traffic={"deadline": "1m"}, scaling={"min_replicas": 1, "scale_to_zero_after": None}
+    )
+    assert plan(warm).timeouts.queue_s == 60
 
 
 REFUSALS: dict[str, tuple[dict[str, Any], str, str]] = {

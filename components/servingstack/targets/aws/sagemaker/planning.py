@@ -2,6 +2,8 @@
 
 Traps:
 - Thirty seconds after it is asked to stop a container is killed: draining must end before that.
+- A request whose deadline is shorter than an instance takes to start expires unseen: where there may be none,
+  every first request would.
 - Start and download have limits of an hour each. A plan that needs longer would never be in service.
 """
 
@@ -11,10 +13,11 @@ import math
 
 from servingstack.args import ServingStackArgs
 from servingstack.engines.vendor_images import VendorImage
-from servingstack.errors import Infeasible, Nearest
+from servingstack.errors import Infeasible, InvalidInput, Nearest, Violation
 from servingstack.plan import Architecture, Rollout, ServingPlan, Timeouts
 from servingstack.signals.burn_rates import PAGE_FACTORS
 from servingstack.signals.stack import Stack
+from servingstack.units import format_duration
 from servingstack.watched import Monitoring
 
 from . import alerts, checks, facts, notes, promises, watch
@@ -22,6 +25,7 @@ from .bodies import named
 from .container import SERVER_FILE, container, environment, image_row, repository_arn
 from .fleet import deployment, surge, tracking
 from .names import VARIANT, names_of
+from .scaling import WAKE_S
 from .section import Asynchronous, Client, SageMakerSection
 
 violations = checks.violations
@@ -56,7 +60,8 @@ def monitoring(stack: Stack) -> Monitoring:
 
 def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
     """The plan with SageMaker's decisions. Raises `Infeasible` where an instance would never be in service,
-    and `InvalidInput` for what the image cannot be told."""
+    and `InvalidInput` for what the image cannot be told or no start can keep."""
+    _outlives_a_start(draft, args)
     row = image_row(draft.architecture.engine)
     timeouts = _timeouts(draft, args)
     # Nobody holds a request: without an instance it waits in the backlog, for as long as `queue_s` says.
@@ -114,6 +119,20 @@ def _timeouts(draft: ServingPlan, args: ServingStackArgs) -> Timeouts:
             "enforced_by": "the service (InvocationTimeoutSeconds) and the model server itself",
         }
     )
+
+
+def _outlives_a_start(draft: ServingPlan, args: ServingStackArgs) -> None:
+    """A request that finds no instance waits for one to be asked for and to start."""
+    deadline = args.traffic.deadline
+    if not _asynchronous(args) or deadline is None or draft.scaling.min_replicas > 0:
+        return
+    needed = WAKE_S + math.ceil(draft.scaling.cold_start.total_s)
+    if deadline.total_seconds() < needed:
+        allowed = (
+            f"at least {needed}s with scaling.min_replicas: 0, how long a first request waits for a start"
+        )
+        fix = f"Set traffic.deadline: {needed}s or longer, or scaling.min_replicas: 1."
+        raise InvalidInput([Violation("traffic.deadline", format_duration(deadline), allowed, fix)])
 
 
 def _time_to_live(args: ServingStackArgs) -> int:

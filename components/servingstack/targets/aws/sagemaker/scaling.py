@@ -30,6 +30,9 @@ TARGET = "aws:appautoscaling/target:Target"
 POLICY = "aws:appautoscaling/policy:Policy"
 ALARM = "aws:cloudwatch/metricAlarm:MetricAlarm"
 WAKE_ALARM = "WakeFromZero"
+WAKE_S = 2 * MINUTE_S
+"""From a first request to the start of an instance: a minute's value to be published, and another for the
+alarm to read it."""
 _WAKE_COOLDOWN_S = 300
 """The service's own example and default of a step (botocore, StepScalingPolicyConfiguration.Cooldown)."""
 

@@ -24,8 +24,8 @@ class SageMakerArgs(BaseModel):
     model_config = _CONFIG
     mode: Mode = "real-time"
     """`real-time` answers the caller within 60 s and keeps at least one instance; `asynchronous` puts answers
-    into a bucket and can have no instance at all. The endpoint's name ends in `-async` there: a change of mode
-    is another endpoint at another address, and the old one is deleted. Default `real-time`."""
+    into a bucket and can have no instance at all. The endpoint's name ends in `-async` there: another mode is
+    another endpoint at another address, and the old one is deleted. Default `real-time`."""
     vpc: YesNo = False
     """Whether the containers are in a network of your own, with the ids in `existing.subnet_ids` and
     `existing.security_group_ids`. Default no, they are in the service's."""
