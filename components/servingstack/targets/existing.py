@@ -30,7 +30,7 @@ def parse(kind: type[T], given: Mapping[str, Any] | T | None, example: str) -> T
 
 
 def nothing(kind: type[T], given: Mapping[str, Any] | T | None, instead: str) -> T:
-    """An instance of a dataclass without fields; `instead` says where else what it would hold comes from. Raises
+    """An instance of a dataclass without fields; `instead` says where what it would hold comes from. Raises
     `InvalidInput` for whatever is given."""
     if given is None or isinstance(given, kind):
         return kind() if given is None else given
