@@ -206,6 +206,19 @@ def test_a_deployment_is_taken_back_on_errors_and_on_time() -> None:
     assert tightest / 1000 < moved.rollback_latency_s <= found.timeouts.request_s
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_a_deployment_that_is_as_fast_as_planned_is_not_taken_back(name: str) -> None:
+    """An alarm below the plan's own expectation takes every deployment back at the peak."""
+    found = plan(CASES[name][0])
+    assert section(found).deployment.rollback_latency_s > found.expected.latency_p95_ms.value / 1000
+    assert section(found).deployment.rollback_latency_s < found.timeouts.request_s, "else it could never fire"
+
+
+def test_a_median_that_was_promised_is_not_held_against_the_slowest_requests() -> None:
+    found = plan(document(slo={"latency_p50": "15s", "ttft_p95": None, "tpot_p95": None}))
+    assert section(found).deployment.rollback_latency_s > found.expected.latency_p95_ms.value / 1000
+
+
 def test_names_of_what_cannot_change_follow_their_content() -> None:
     """F030: a fixed name collides with what is to be replaced."""
     first = plan(DEFAULTS)

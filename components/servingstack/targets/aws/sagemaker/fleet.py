@@ -21,7 +21,7 @@ LEAST_STEP, MOST_STEP = 10, 50
 ROLLBACK_SHARE = 0.05
 """Share of server errors that takes a deployment back, or more where the objective allows more."""
 SLOWER = 1.5
-"""Times the tightest objective on a whole request."""
+"""Times the tightest objective on a whole request, or what is expected of one."""
 NEAR_TIMEOUT = 0.9
 _FASTEST_BURN = 14.4
 
@@ -73,13 +73,18 @@ def _errors(args: ServingStackArgs) -> float:
 
 
 def _latency(plan: ServingPlan) -> float:
-    """Slower than any objective allows, or about to run into the time limit."""
+    """Slower than any objective allows, or about to run into the time limit; never what the plan itself
+    expects of a good deployment at the peak, which would take each of them back."""
     asked = [
         objective.threshold_ms / 1000 * SLOWER
         for objective in plan.monitoring.objectives
         if objective.id.startswith("latency") and objective.threshold_ms is not None
     ]
-    return round(min([*asked, NEAR_TIMEOUT * plan.timeouts.request_s]), 3)
+    tightest = min([*asked, NEAR_TIMEOUT * plan.timeouts.request_s])
+    expected, limits = plan.expected.latency_p95_ms.value / 1000, plan.timeouts
+    limit = limits.request_s if expected < limits.request_s else limits.stream_s
+    slower = min(SLOWER * expected, (expected + max(expected, limit)) / 2)
+    return round(max(tightest, slower), 3)
 
 
 def surge(plan: ServingPlan, instances: int) -> int:
