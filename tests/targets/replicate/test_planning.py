@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.dynamic.replicate_server import API, HARDWARE
+from tests.engine.dynamic.replicate_server import API, HARDWARE
 from tests.targets.replicate.documents import DEFAULTS, MAX, TABLE, VERSION, document
 
 from servingstack import catalog

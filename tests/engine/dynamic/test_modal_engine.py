@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from grpclib import Status
 from modal_proto import api_pb2
-from tests.dynamic.conftest import Open
-from tests.dynamic.modal_server import Account, App
+from tests.engine.dynamic.conftest import Open
+from tests.engine.dynamic.modal_server import Account, App
 from tests.engine.clouds.stack import CloudStack, kill_engine
 from tests.targets.modal.documents import DEFAULTS, document
 
@@ -217,7 +217,8 @@ def test_a_plan_deploys_to_an_environment_with_secrets_and_a_volume(deployed: De
     deployed.document = MAX
     said = deployed.stack.failing_up()
     assert "no secret" in said, "one that is missing stops a deployment, whichever is looked up first"
-    account.secrets |= {"hf-token": {"HF_TOKEN"}, "chat-key": {"API_KEY"}, "registry": {"REGISTRY_USERNAME"}}
+    account.secrets |= {"hf-token": {"HF_TOKEN"}, "chat-key": {"API_KEY"}}
+    account.secrets["registry"] = {"REGISTRY_USERNAME", "REGISTRY_PASSWORD"}
     account.volumes["prod", "weights"] = "vo-weights"
     deployed.stack.up()
     function = account.functions[account.apps["prod", "chat-eu"].functions["serve"]]

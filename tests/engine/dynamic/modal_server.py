@@ -231,7 +231,8 @@ class Servicer(ModalClientBase):
         missing = set(request.required_keys) - keys
         if missing:
             raise GRPCError(Status.FAILED_PRECONDITION, f"the secret lacks {sorted(missing)}")
-        await stream.send_message(api_pb2.SecretGetOrCreateResponse(secret_id="st-1"))
+        known = api_pb2.SecretMetadata(name=request.deployment_name, keys=sorted(keys))
+        await stream.send_message(api_pb2.SecretGetOrCreateResponse(secret_id="st-1", metadata=known))
 
     async def VolumeGetOrCreate(self, stream: Any) -> None:
         request = await self._take(stream, "VolumeGetOrCreate")
