@@ -11,6 +11,7 @@ import shlex
 from typing import Any
 
 from servingstack.plan import ServingPlan
+from servingstack.targets.endpoint import output, wait_s
 from servingstack.targets.kubernetes import parts
 from servingstack.targets.kubernetes.dashboard import uid
 
@@ -24,25 +25,8 @@ def url(plan: ServingPlan) -> str:
 
 def endpoint(plan: ServingPlan) -> dict[str, Any]:
     """The `endpoint` output, the same shape for every option."""
-    return {
-        "url": url(plan),
-        "protocol": plan.container.protocol,
-        "auth": "none" if parts.front_door(plan).api_key_secret_name is None else "bearer",
-        "invoke_example": invoke_example(plan),
-        "timeout": {
-            "request_s": plan.timeouts.request_s,
-            "stream_s": plan.timeouts.stream_s,
-            "wait_s": wait_s(plan),
-        },
-    }
-
-
-def wait_s(plan: ServingPlan) -> int:
-    """How long a request may wait before a replica has it: in the queue, or held while one starts from zero.
-
-    A client waits this long and then as long as a request takes."""
-    hold = plan.scaling.hold_s
-    return plan.timeouts.queue_s + (0 if hold is None else hold)
+    auth = "none" if parts.front_door(plan).api_key_secret_name is None else "bearer"
+    return output(plan, url(plan), auth, invoke_example(plan), wait_s(plan))
 
 
 def invoke_example(plan: ServingPlan) -> str:

@@ -7,11 +7,10 @@ kept, there is none.
 
 from __future__ import annotations
 
-import json
-import shlex
 from typing import Any
 
 from servingstack.plan import ServingPlan
+from servingstack.targets.endpoint import curl, output
 
 from .program import section
 
@@ -21,17 +20,7 @@ CHECK_INTERVAL_S = 60
 
 def endpoint(plan: ServingPlan, url: str) -> dict[str, Any]:
     """The `endpoint` output, the same shape for every option."""
-    return {
-        "url": url,
-        "protocol": plan.container.protocol,
-        "auth": auth(plan),
-        "invoke_example": invoke_example(plan, url),
-        "timeout": {
-            "request_s": plan.timeouts.request_s,
-            "stream_s": plan.timeouts.stream_s,
-            "wait_s": plan.timeouts.queue_s,
-        },
-    }
+    return output(plan, url, auth(plan), invoke_example(plan, url), plan.timeouts.queue_s)
 
 
 def auth(plan: ServingPlan) -> str:
@@ -42,17 +31,13 @@ def auth(plan: ServingPlan) -> str:
 
 
 def invoke_example(plan: ServingPlan, url: str) -> str:
-    """The warm-up's own request, which is known to work. `-L`: after 150 s the answer is a redirect."""
-    own, warm_up = section(plan), plan.container.warm_up
+    """A request that works. `-L`: after 150 s the answer is a redirect."""
+    own = section(plan)
     headers = [
         *(TOKEN_HEADERS if own.requires_proxy_auth else ()),
         *(["Authorization: Bearer $API_KEY"] if own.api_key is not None else []),
     ]
-    sent = " ".join(f'-H "{header}"' for header in headers)
-    body = shlex.quote(json.dumps(warm_up.body))
-    limit = plan.timeouts.request_s + plan.timeouts.queue_s
-    kind = "-H 'Content-Type: application/json'"
-    return f"curl -L --max-time {limit} {sent} {kind} {url}{warm_up.path} -d {body}"
+    return curl(plan, url, headers, plan.timeouts.request_s + plan.timeouts.queue_s, "-L")
 
 
 def synthetic_check(plan: ServingPlan, url: str) -> dict[str, Any] | None:

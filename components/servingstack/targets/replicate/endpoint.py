@@ -7,6 +7,7 @@ import shlex
 from typing import Any
 
 from servingstack.plan import ServingPlan
+from servingstack.targets.endpoint import output
 
 from .bodies import section
 
@@ -16,17 +17,8 @@ CHECK_INTERVAL_S = 300
 
 def endpoint(plan: ServingPlan) -> dict[str, Any]:
     """The `endpoint` output, the same shape for every option."""
-    return {
-        "url": f"{ADDRESS}{plan.container.warm_up.path}",
-        "protocol": plan.container.protocol,
-        "auth": "bearer",
-        "invoke_example": invoke_example(plan),
-        "timeout": {
-            "request_s": plan.timeouts.request_s,
-            "stream_s": plan.timeouts.stream_s,
-            "wait_s": section(plan).wait_s,
-        },
-    }
+    url = f"{ADDRESS}{plan.container.warm_up.path}"
+    return output(plan, url, "bearer", invoke_example(plan), section(plan).wait_s)
 
 
 def headers(plan: ServingPlan) -> dict[str, str]:

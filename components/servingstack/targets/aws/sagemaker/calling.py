@@ -11,6 +11,7 @@ import shlex
 from typing import Any
 
 from servingstack.plan import ServingPlan
+from servingstack.targets.endpoint import output
 
 from .parts import region, section
 
@@ -23,14 +24,8 @@ def url(plan: ServingPlan) -> str:
 
 def endpoint(plan: ServingPlan) -> dict[str, Any]:
     """The `endpoint` output, the same shape for every option."""
-    limits = plan.timeouts
-    return {
-        "url": url(plan),
-        "protocol": "sagemaker",
-        "auth": "aws-sigv4",
-        "invoke_example": invoke_example(plan),
-        "timeout": {"request_s": limits.request_s, "stream_s": limits.stream_s, "wait_s": limits.queue_s},
-    }
+    found = output(plan, url(plan), "aws-sigv4", invoke_example(plan), plan.timeouts.queue_s)
+    return found | {"protocol": "sagemaker"}
 
 
 def invoke_example(plan: ServingPlan) -> str:

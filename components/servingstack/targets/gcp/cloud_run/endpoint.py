@@ -6,11 +6,10 @@ both the token goes into `X-Serverless-Authorization`, which Cloud Run checks fi
 
 from __future__ import annotations
 
-import json
-import shlex
 from typing import Any
 
 from servingstack.plan import ServingPlan
+from servingstack.targets.endpoint import curl, output
 
 from .bodies import section
 from .checks import ANYONE
@@ -20,17 +19,7 @@ TOKEN = "$(gcloud auth print-identity-token)"
 
 def endpoint(plan: ServingPlan, url: str) -> dict[str, Any]:
     """The `endpoint` output, the same shape for every option."""
-    return {
-        "url": url,
-        "protocol": plan.container.protocol,
-        "auth": auth(plan),
-        "invoke_example": invoke_example(plan, url),
-        "timeout": {
-            "request_s": plan.timeouts.request_s,
-            "stream_s": plan.timeouts.stream_s,
-            "wait_s": plan.timeouts.queue_s,
-        },
-    }
+    return output(plan, url, auth(plan), invoke_example(plan, url), plan.timeouts.queue_s)
 
 
 def auth(plan: ServingPlan) -> str:
@@ -43,13 +32,9 @@ def auth(plan: ServingPlan) -> str:
 
 
 def invoke_example(plan: ServingPlan, url: str) -> str:
-    """The warm-up's own request, which is known to work."""
-    warm_up = plan.container.warm_up
+    """A request that works, with what proves the caller."""
     headers = {
         "google-id-token": [f"Authorization: Bearer {TOKEN}"],
         "bearer": ["Authorization: Bearer $API_KEY"],
     }.get(auth(plan), [f"X-Serverless-Authorization: Bearer {TOKEN}", "Authorization: Bearer $API_KEY"])
-    sent = " ".join(f'-H "{header}"' for header in headers)
-    body = shlex.quote(json.dumps(warm_up.body))
-    limit = plan.timeouts.request_s + plan.timeouts.queue_s
-    return f"curl --max-time {limit} {sent} -H 'Content-Type: application/json' {url}{warm_up.path} -d {body}"
+    return curl(plan, url, headers, plan.timeouts.request_s + plan.timeouts.queue_s)
