@@ -22,12 +22,22 @@ import pulumi
 if TYPE_CHECKING:
     from servingstack.args import ServingStackArgs
     from servingstack.decision import Lock
+    from servingstack.errors import Infeasible, InvalidInput
     from servingstack.plan import PlanWarning, ServingPlan
 
 TOKEN = "servingstack:index:ServingStack"
 """Never changes: it is in the URN of everything below."""
 GATED = "gated-model-without-token"
 """The planner's warning that a preview shows and a deployment refuses: the replicas could never start."""
+
+
+class Refused(pulumi.RunError):
+    """Input that is wrong, or that no plan meets, as the engine prints it: a sentence, and no traceback."""
+
+    def __init__(self, name: str, refusal: InvalidInput | Infeasible) -> None:
+        super().__init__(f"{name}: {refusal}")
+        self.refusal = refusal
+        """The same with its data."""
 
 
 class ServingStack(pulumi.ComponentResource):
@@ -60,14 +70,15 @@ class ServingStack(pulumi.ComponentResource):
         lock: a lock file's content, or one locked plan. While it matches `args` it is deployed as it stands.
             Default: planned anew.
 
-        Raises TypeError if the name is an output, and pulumi.RunError for input that is wrong or that no plan
-        meets."""
+        Raises TypeError if the name is an output, and `Refused`, a pulumi.RunError, for input that is wrong
+        or that no plan meets."""
         if not isinstance(name, str):
             raise TypeError(f"the name of a ServingStack is a plain string, not {type(name).__name__}")
         from servingstack.claims import claim
         from servingstack.decision import decide
         from servingstack.errors import Infeasible, InvalidInput
         from servingstack.targets import build
+        from servingstack.targets.overriding import properties_known
 
         try:
             plan, notes = decide(_parsed(name, args), lock)
@@ -75,11 +86,12 @@ class ServingStack(pulumi.ComponentResource):
             super().__init__(TOKEN, name, plan.summary(), opts)
             self._say(plan, notes)
             part = f"{name}-{plan.architecture.option}"
-            serving = build(plan.architecture.option)(
-                part, plan, existing, pulumi.ResourceOptions(parent=self)
-            )
+            with properties_known(plan.overrides):
+                serving = build(plan.architecture.option)(
+                    part, plan, existing, pulumi.ResourceOptions(parent=self)
+                )
         except (InvalidInput, Infeasible) as error:
-            raise pulumi.RunError(f"{name}: {error}") from None
+            raise Refused(name, error) from None
         self.endpoint = serving.endpoint
         self.dashboard_url = serving.dashboard_url
         self.hourly_cost = pulumi.Output.from_input(plan.cost.hourly_usd)
@@ -127,4 +139,4 @@ def _text(warning: PlanWarning) -> str:
     )
 
 
-__all__ = ["ServingStack"]
+__all__ = ["Refused", "ServingStack"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pulumi
 import pytest
@@ -252,3 +253,32 @@ def test_a_diff_is_the_input_and_what_follows_from_it_and_nothing_that_stays(
     assert all(len(set(side)) == len(side) for side in sides)
     shown = command("preview", "dev", "--diff", "HEAD", "--json").json()["stacks"]["chat"]["diff"]
     assert {"path": "model.max_model_len", "before": 8192, "after": 4096} in shown["input"]
+
+
+SAGEMAKER = {key: value for key, value in CHAT.items() if key != "hardware"} | {
+    "target": {"option": "sagemaker"}
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"overrides": {"endpoint": {"tags": {"a": "b"}}}}, "overrides.endpoint"),
+        ({"overrides": {"topic": {"no_such_property": 1}}}, "overrides.topic.no_such_property"),
+        ({"target": {"option": "sagemaker", "sagemaker": {"kms_key": True}}}, "existing.kms_key_arn"),
+        ({"target": {"option": "sagemaker", "sagemaker": {"vpc": True}}}, "existing.subnet_ids"),
+        (
+            {"target": {"option": "cloud-run", "cloud_run": {"vpc_egress": "all-traffic"}}},
+            "existing.network",
+        ),
+        ({"target": {"cloud": "auto"}, "existing": {"projct": "p"}}, "existing.projct"),
+    ],
+)
+def test_what_only_the_component_refuses_is_told_as_wrong_input_f072(
+    project: Project, command: Command, change: dict[str, Any], path: str
+) -> None:
+    project.write(SAGEMAKER | change)
+    found = command("preview", "dev", "--json")
+    assert found.code == 2, found.err
+    paths = [each["path"] for each in found.error()["violations"]]
+    assert f"stacks[0].{path}" in [each.removeprefix("servingstack:") for each in paths], paths

@@ -112,3 +112,11 @@ def test_a_bucket_of_a_model_of_weights_is_never_taken_for_a_repository_of_anoth
 def test_an_automatic_choice_never_changes_what_a_bucket_holds() -> None:
     with pytest.raises(InvalidInput, match=r"model\.source"):
         _plan(QWEN | {"source": "s3://bucket/weights"}, target={"cloud": "aws"}, stream_timeout="15m")
+
+
+@pytest.mark.parametrize("option", ["kubernetes", "sagemaker", "cloud-run", "container-apps"])
+def test_overrides_that_the_resources_do_not_take_are_refused_without_an_sdk(option: str) -> None:
+    asked = {"target": {"option": option}, "overrides": {"no-such-role": {"a": 1}}}
+    with pytest.raises(InvalidInput) as refused:
+        _plan({"id": "BAAI/bge-m3"}, **asked | {"traffic": {"requests_per_second": 1}})
+    assert [each.path for each in refused.value.violations] == ["overrides.no-such-role"]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from servingstack.cli.source import Planned
+from servingstack.cli.source import Planned, under
 from servingstack.documents import ConfigValue, StackOutput
+from servingstack.errors import InvalidInput
 from servingstack.redact import REDACTED
 
 # pulumi's Python SDK, lib/pulumi/runtime/rpc.py: UNKNOWN, _special_sig_key, _special_secret_sig,
@@ -40,14 +41,24 @@ class Resource:
 
 
 def resources(stack: Planned) -> tuple[Resource, ...]:
-    """What a deployment registers. Values from config or other stacks are unknown here."""
-    from servingstack.component import ServingStack
+    """What a deployment registers. Values from config or other stacks are unknown here.
+
+    Raises `InvalidInput` or `Infeasible` where it would be refused, and not the engine's wrapping of it."""
+    from servingstack.component import Refused, ServingStack
 
     def program() -> None:
         args = stack.entry.args
         ServingStack(args.name, args, existing=_stand_ins(stack.entry.existing), lock=stack.deployed)
 
-    return record(program)
+    try:
+        return record(program)
+    except Refused as refused:
+        refusal = refused.refusal
+    if isinstance(refusal, InvalidInput):
+        raise InvalidInput(
+            [replace(each, path=under(stack.entry.path, each.path)) for each in refusal.violations]
+        )
+    raise refusal
 
 
 def record(program: Callable[[], Any]) -> tuple[Resource, ...]:

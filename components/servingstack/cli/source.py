@@ -171,7 +171,7 @@ def plan_all(source: Source, stack: str | None = None) -> dict[str, Planned]:
         try:
             fresh = make_plan(entry.args)
         except InvalidInput as error:
-            violations += [replace(item, path=_under(entry.path, item.path)) for item in error.violations]
+            violations += [replace(item, path=under(entry.path, item.path)) for item in error.violations]
         except Infeasible as error:
             refused.append((entry.args.name, error))
         else:
@@ -204,7 +204,8 @@ def _chosen(entries: Iterable[StackEntry], stack: str | None) -> list[StackEntry
     return [entry for entry in listed if entry.args.name == stack]
 
 
-def _under(prefix: str, path: str) -> str:
+def under(prefix: str, path: str) -> str:
+    """A field's path in a document of several stacks."""
     return path if not prefix else f"{prefix}.{path}"
 
 

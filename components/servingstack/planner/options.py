@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from servingstack.args import ServingStackArgs
 from servingstack.errors import Infeasible, InvalidInput
 from servingstack.plan import Alternative, PlanWarning, ServingPlan
-from servingstack.targets import Capabilities, all_capabilities, planning, published
+from servingstack.targets import Capabilities, all_capabilities, check_overrides, planning, published
 
 from .assemble import assemble
 from .checks import check_engine, option_violations
@@ -99,7 +99,9 @@ def plan_for(args: ServingStackArgs, can: Capabilities) -> Planned:
     outcome = search(demand)
     if outcome.best is None:
         raise Unmet(args, outcome, can)
-    return Planned(assemble(demand, outcome, outcome.best), outcome.best.order)
+    made = assemble(demand, outcome, outcome.best)
+    check_overrides(made)
+    return Planned(made, outcome.best.order)
 
 
 def _refusal(refused: list[tuple[Capabilities, Refusal]]) -> Refusal:

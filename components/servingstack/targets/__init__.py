@@ -104,6 +104,12 @@ def published(option: str) -> Published:
     return cast("Published", planning(option))
 
 
+def check_overrides(plan: ServingPlan) -> None:
+    """Raises `InvalidInput` for overrides that the planned resources do not take."""
+    if plan.overrides:  # options without the module refuse every one of them
+        import_module(f"{REGISTRY[plan.architecture.option].package}.overrides").check(plan)
+
+
 def build(option: str) -> Any:
     """The function that registers an option's resources: `build(name, plan, existing, opts)`."""
     return import_module(f"{REGISTRY[option].package}.resources").build
@@ -119,6 +125,7 @@ __all__ = [
     "all_capabilities",
     "build",
     "capabilities",
+    "check_overrides",
     "planning",
     "published",
 ]

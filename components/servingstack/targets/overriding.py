@@ -6,11 +6,13 @@ option names such fields, with the input's own field for each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, cast
 
-from servingstack.errors import Violation
+from servingstack.errors import InvalidInput, Violation
 
 Managed = Mapping[str, Mapping[str, str]]
 """Fields that the plan owns by role, each with what to use instead. Other roles take no override at all."""
@@ -55,3 +57,37 @@ def _leaves(change: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 def _touches(path: str, owned: str) -> bool:
     """Whether setting `path` changes something under `owned`, or replaces the whole around it."""
     return path == owned or path.startswith(f"{owned}.") or owned.startswith(f"{path}.")
+
+
+# What Python says of a keyword argument that a function has not, however the function is called.
+_UNKNOWN = re.compile(r"unexpected keyword argument '([^']+)'")
+
+
+@contextmanager
+def properties_known(overrides: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+    """Raises `InvalidInput` instead of the SDK's TypeError where an override sets a property that a resource
+    has not: only the SDK knows all of them."""
+    try:
+        yield
+    except TypeError as error:
+        found = _UNKNOWN.search(str(error))
+        name = "" if found is None else found[1]
+        wrong = [
+            Violation(
+                f"overrides.{role}.{spelt}",
+                change[spelt],
+                "a property of the resource, as the provider's SDK for Python spells it",
+                "Correct the name, or remove it.",
+            )
+            for role, change in overrides.items()
+            for spelt in change
+            if _snake(spelt) == _snake(name)
+        ]
+        if not wrong:
+            raise
+        raise InvalidInput(wrong) from error
+
+
+def _snake(name: str) -> str:
+    """Some options spell properties as the provider's API does, and the SDK does not."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

@@ -13,6 +13,8 @@ from typing import Any
 
 from servingstack.errors import InvalidInput, Violation
 from servingstack.naming import standard_labels
+from servingstack.plan import ServingPlan
+from servingstack.targets.kubernetes.manifests import manifests
 from servingstack.targets.kubernetes.parts import Manifest
 
 _PLANNED = "Set the field of the input that decides it."
@@ -116,6 +118,11 @@ MANAGED: dict[str, dict[str, str]] = {
     "dashboard": {"data": "Dashboards are generated; copy it in Grafana to change it."},
 }
 """Fields that the plan owns, by role (`*`: every role), each with what to use instead."""
+
+
+def check(plan: ServingPlan) -> None:
+    """Raises `InvalidInput` for overrides that the plan's resources do not take: no SDK is asked for it."""
+    apply(manifests(plan), plan.overrides)
 
 
 def apply(manifests: Sequence[Manifest], overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Manifest, ...]:

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from servingstack.errors import InvalidInput
+from servingstack.plan import ServingPlan
 from servingstack.targets.overriding import merged, violations
 
+from .everything import bodies
 from .parts import Body
 
 _NAME = "Names follow from the stack's `name`."
@@ -36,6 +38,11 @@ MANAGED: dict[str, dict[str, str]] = {
     "results-topic": _COMMON,
 }
 """Fields that the plan owns, by role. Model, configuration, endpoint, policies, alarms take no override."""
+
+
+def check(plan: ServingPlan) -> None:
+    """Raises `InvalidInput` for overrides that the plan's resources do not take: no SDK is asked for it."""
+    apply(bodies(plan), plan.overrides)
 
 
 def apply(bodies: Sequence[Body], overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Body, ...]:

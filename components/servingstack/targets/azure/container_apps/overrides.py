@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from servingstack.errors import InvalidInput
+from servingstack.plan import ServingPlan
 from servingstack.targets.overriding import merged, violations
 
+from .bodies import parts
 from .refs import Part
 
 _NAMES = "Names follow from the stack's `name`."
@@ -62,6 +64,11 @@ MANAGED: dict[str, dict[str, str]] = {
     },
 }
 """By role, each field with what to use instead. Other roles take no override at all."""
+
+
+def check(plan: ServingPlan) -> None:
+    """Raises `InvalidInput` for overrides that the plan's resources do not take: no SDK is asked for it."""
+    apply(parts(plan), plan.overrides)
 
 
 def apply(planned: Sequence[Part], overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Part, ...]:

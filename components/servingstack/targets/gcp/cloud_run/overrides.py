@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from servingstack.errors import InvalidInput
+from servingstack.plan import ServingPlan
 from servingstack.targets import overriding
 
-from .bodies import Part
+from .bodies import Part, parts
 
 _PLANNED = "Set the field of the input that decides it."
 MANAGED: dict[str, dict[str, str]] = {
@@ -50,14 +51,19 @@ MANAGED: dict[str, dict[str, str]] = {
 """Fields that the plan owns, by role, each with what to use instead. Other roles take no override at all."""
 
 
-def apply(parts: Sequence[Part], overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Part, ...]:
+def check(plan: ServingPlan) -> None:
+    """Raises `InvalidInput` for overrides that the plan's resources do not take: no SDK is asked for it."""
+    apply(parts(plan), plan.overrides)
+
+
+def apply(planned: Sequence[Part], overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Part, ...]:
     """The parts with the overrides merged in. Raises `InvalidInput` with everything that is wrong with
     them."""
-    if wrong := list(overriding.violations([part.role for part in parts], MANAGED, overrides)):
+    if wrong := list(overriding.violations([part.role for part in planned], MANAGED, overrides)):
         raise InvalidInput(wrong)
     return tuple(
         dataclasses.replace(part, body=overriding.merged(part.body, overrides[part.role]))
         if part.role in overrides
         else part
-        for part in parts
+        for part in planned
     )
