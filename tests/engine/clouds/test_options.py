@@ -231,3 +231,12 @@ def test_another_mode_of_sagemaker_is_another_endpoint_that_comes_before_the_old
         name = deployed.serving().inputs["endpointName"]
         assert name.endswith("-async") == (mode == "asynchronous")
         assert deployed.stack.preview() == {}
+    deployed.stack.destroy()
+    left = {
+        thing.token.rpartition(":")[2] for thing in deployed.cloud.things() if thing not in deployed.seeded
+    }
+    assert "Bucket" in left, "what users wrote stays"
+    assert {"BucketPolicy", "BucketPublicAccessBlock", "BucketLifecycleConfiguration"} < left, (
+        "and stays closed"
+    )
+    assert len(left) == len(deployed.left()) == 5, "and nothing else does"

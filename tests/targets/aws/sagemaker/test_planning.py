@@ -260,6 +260,7 @@ def test_the_longest_name_fits_everywhere() -> None:
         "config": facts.NAME_LENGTH,
         "role": facts.ROLE_NAME_LENGTH,
         "bucket": 36,
+        "data_bucket": 36,
         "topic": 255,
         "dashboard": 255,
     }

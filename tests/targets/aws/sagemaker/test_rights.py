@@ -10,6 +10,10 @@ from tests.targets.aws.amazon_api import statements
 from tests.targets.aws.sagemaker.documents import ACCOUNT, CASES, KEY, OTHERS_ROLE
 from tests.targets.aws.sagemaker.runs import by_role, run
 
+from servingstack import planner
+from servingstack.targets.aws.sagemaker import everything
+from servingstack.targets.aws.sagemaker.parts import Ref, markers
+
 WITHOUT_RESOURCES = {
     "ecr:GetAuthorizationToken", "cloudwatch:PutMetricData", "ec2:DescribeDhcpOptions",
     "ec2:DescribeNetworkInterfaces", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVpcs",
@@ -123,13 +127,33 @@ def test_the_bucket_is_closed_encrypted_and_reached_by_tls_alone() -> None:
     assert rule["applyServerSideEncryptionByDefault"] == {"sseAlgorithm": "aws:kms", "kmsMasterKeyId": KEY}
 
 
-def test_what_users_wrote_outlives_the_stack_and_ends_by_itself() -> None:
-    assert not by_role(run("defaults"))["bucket"].retain_on_delete
-    for name, days in (("max", 14), ("queued", 30)):
-        found = by_role(run(name))
-        assert found["bucket"].retain_on_delete
-        rules = found["bucket-lifecycle"].inputs["rules"]
-        assert {rule["expiration"]["days"] for rule in rules} == {days}
+@pytest.mark.parametrize("name", CASES)
+def test_what_users_wrote_outlives_the_stack_as_closed_as_it_was_and_ends_by_itself(name: str) -> None:
+    """A bucket that stays without its rules is open, unencrypted and there for ever."""
+    found = by_role(run(name))
+    stays = {role for role, each in found.items() if each.retain_on_delete}
+    if name not in ("max", "queued", "queued-warm"):
+        assert stays == set()
+        return
+    parts = {each.split("-", 1)[1] for each in found if each.startswith("bucket-")} | {"lifecycle"}
+    assert parts == {"access", "encryption", "policy", "lifecycle"}
+    assert stays == {"data-bucket", *(f"data-bucket-{part}" for part in parts)}
+    rules = found["data-bucket-lifecycle"].inputs["rules"]
+    days = {rule["filter"]["prefix"]: rule["expiration"]["days"] for rule in rules}
+    assert days == dict.fromkeys(("captured/", "asynchronous/"), 14 if name == "max" else 30)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_of_the_users_is_in_the_bucket_that_goes_with_the_stack(name: str) -> None:
+    """It could not be deleted, and what was captured yesterday is there whatever today's plan says."""
+    plan = planner.plan(CASES[name][0])
+    for body in everything.bodies(plan):
+        mine = [each for each in markers(body.properties) if isinstance(each, Ref) and each.role == "bucket"]
+        assert not [each for each in mine if "captured" in each.after or "asynchronous" in each.after]
+    found = by_role(run(name))
+    closed = {role for role in found if role.startswith("data-bucket-")}
+    urns = {found[role].urn for role in closed}
+    assert urns <= set(found["config"].depends_on), "closed before anything is put into it"
 
 
 def test_only_own_alarms_may_send_to_the_topic_of_alarms() -> None:

@@ -1,4 +1,4 @@
-"""The endpoint and what it is made of, as data: model, configuration, endpoint, and the bucket beside them.
+"""The endpoint and what it is made of, as data: model, configuration, endpoint, and the buckets beside them.
 
 Fields as in pulumi-aws 7.51; the endpoint is Cloud Control's (`aws-native`), whose update can keep the number
 of instances that autoscaling has reached, which pulumi-aws' cannot (hashicorp/terraform-provider-aws#48990).
@@ -24,7 +24,7 @@ from servingstack.plan import ServingPlan
 from .facts import CHANNELS_DIRECTORY
 from .names import hash_of, names_in, with_hash
 from .parts import Body, Given, Hashed, Ref, as_text, region, section, tagged
-from .rights import ASYNCHRONOUS, CAPTURED, SERVER
+from .rights import ASYNCHRONOUS, CAPTURED, DATA, DATA_CLOSED, SERVER
 
 MODEL = "aws:sagemaker/model:Model"
 CONFIG = "aws:sagemaker/endpointConfiguration:EndpointConfiguration"
@@ -86,8 +86,8 @@ def config(plan: ServingPlan) -> Body:
     if chosen.asynchronous is not None:
         properties["async_inference_config"] = _asynchronous(plan)
     ignores = ("productionVariants[0].initialInstanceCount",) if chosen.tracking is not None else ()
-    named = tagged(plan, properties)
-    return Body("config", CONFIG, named, ignores=ignores, content=hash_of(plan.names["config"]))
+    named, content = tagged(plan, properties), hash_of(plan.names["config"])
+    return Body("config", CONFIG, named, needs=DATA_CLOSED, ignores=ignores, content=content)
 
 
 def endpoint(plan: ServingPlan) -> Body:
@@ -164,7 +164,7 @@ def _capture(plan: ServingPlan) -> dict[str, Any]:
     found: dict[str, Any] = {
         "enable_capture": True,
         "initial_sampling_percentage": chosen.data_capture_percent,
-        "destination_s3_uri": Ref("bucket", "bucket", "s3://", f"/{CAPTURED}/"),
+        "destination_s3_uri": Ref(DATA, "bucket", "s3://", f"/{CAPTURED}/"),
         "capture_options": [{"capture_mode": "Input"}, {"capture_mode": "Output"}],
         "capture_content_type_header": {"json_content_types": ["application/json"]},
     }
@@ -175,8 +175,8 @@ def _asynchronous(plan: ServingPlan) -> dict[str, Any]:
     chosen = section(plan)
     assert chosen.asynchronous is not None
     output: dict[str, Any] = {
-        "s3_output_path": Ref("bucket", "bucket", "s3://", f"/{ASYNCHRONOUS}/answers/"),
-        "s3_failure_path": Ref("bucket", "bucket", "s3://", f"/{ASYNCHRONOUS}/failures/"),
+        "s3_output_path": Ref(DATA, "bucket", "s3://", f"/{ASYNCHRONOUS}/answers/"),
+        "s3_failure_path": Ref(DATA, "bucket", "s3://", f"/{ASYNCHRONOUS}/failures/"),
         "notification_config": {
             "success_topic": Ref("results-topic", "arn"),
             "error_topic": Ref("results-topic", "arn"),

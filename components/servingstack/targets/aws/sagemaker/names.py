@@ -38,6 +38,7 @@ def names_of(stack: str, *, queued: bool) -> dict[str, str]:
         "model": physical_name(stack, "model", hashed),
         "config": physical_name(stack, "config", hashed),
         "bucket": physical_name(stack, "sagemaker", BUCKET_PREFIX_LENGTH - 1),
+        "data_bucket": physical_name(stack, "sagemaker-data", BUCKET_PREFIX_LENGTH - 1),
         "topic": physical_name(stack, "alarms", ALARM_NAME_LENGTH),
         "results": physical_name(stack, "results", ALARM_NAME_LENGTH),
         "log_group": f"/aws/sagemaker/Endpoints/{endpoint}",

@@ -21,10 +21,12 @@ _NAME = "Names follow from the stack's `name`."
 _TAGS = "Set `labels`."
 _REGION = "Set target.region."
 _COMMON = {"name": _NAME, "tags": _TAGS, "region": _REGION}
+_BUCKET = {"bucket": _NAME, "bucket_prefix": _NAME, "tags": _TAGS, "region": _REGION}
 MANAGED: dict[str, dict[str, str]] = {
     "role": _COMMON | {"assume_role_policy": "Set target.sagemaker.own_role to bring a role of your own."},
     "log-group": _COMMON,
-    "bucket": {"bucket": _NAME, "bucket_prefix": _NAME, "tags": _TAGS, "region": _REGION},
+    "bucket": _BUCKET,
+    "data-bucket": _BUCKET,
     "scaling-target": {
         "min_capacity": "Set scaling.min_replicas.",
         "max_capacity": "Set scaling.max_replicas.",

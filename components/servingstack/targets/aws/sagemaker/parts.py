@@ -110,6 +110,12 @@ def section(plan: ServingPlan) -> SageMakerSection:
     return plan.sagemaker
 
 
+def keeps_data(plan: ServingPlan) -> bool:
+    """Whether anything that users write is kept: captured, or put into the queue and answered."""
+    chosen = section(plan)
+    return bool(chosen.data_capture_percent) or chosen.asynchronous is not None
+
+
 def region(plan: ServingPlan) -> str:
     """The planned region, in which every resource is made whatever the provider's default says."""
     if plan.architecture.region is None:

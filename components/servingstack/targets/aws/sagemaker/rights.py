@@ -16,12 +16,16 @@ from typing import Any
 from servingstack.plan import ServingPlan
 
 from .facts import INSTANCE_NAMESPACE, NAMESPACE
-from .parts import Account, Given, Json, Ref, region, section
+from .parts import Account, Given, Json, Ref, keeps_data, region, section
 
 Statement = dict[str, Any]
 VERSION = "2012-10-17"
 CAPTURED, ASYNCHRONOUS, SERVER = "captured", "asynchronous", "server"
-"""Prefixes in the stack's bucket."""
+"""Prefixes in the stack's buckets."""
+DATA = "data-bucket"
+"""The bucket of what users write; the other one holds the stack's own files."""
+DATA_CLOSED = (f"{DATA}-access", f"{DATA}-encryption", f"{DATA}-lifecycle", f"{DATA}-policy")
+"""What is true of it before anything is put into it."""
 _DESCRIBED = (
     "ec2:DescribeDhcpOptions",
     "ec2:DescribeNetworkInterfaces",
@@ -56,7 +60,7 @@ def policy(plan: ServingPlan) -> Json:
     chosen = section(plan)
     statements = [*_image(plan), *_observed(), *_weights(chosen.model_data)]
     if chosen.bucket:
-        statements += _bucket(plan)
+        statements += _buckets(plan)
     if chosen.kms_key:
         statements += _key()
     if chosen.vpc:
@@ -109,24 +113,24 @@ def _weights(source: str | None) -> Iterator[Statement]:
     yield _allow("s3:ListBucket", f"arn:aws:s3:::{bucket}", StringLike={"s3:prefix": [prefix, below]})
 
 
-def _bucket(plan: ServingPlan) -> Iterator[Statement]:
+def _buckets(plan: ServingPlan) -> Iterator[Statement]:
     chosen = section(plan)
-    read = [SERVER] if chosen.server_file is not None else []
-    written = [CAPTURED] if chosen.data_capture_percent else []
+    if chosen.server_file is not None:
+        yield _allow("s3:GetObject", Ref("bucket", "arn", after=f"/{SERVER}/*"))
+        yield _listed("bucket", [SERVER])
+    if not keeps_data(plan):
+        return
+    kept = [CAPTURED] if chosen.data_capture_percent else []
     if chosen.asynchronous is not None:  # requests are read from it, answers put into it
-        read.append(ASYNCHRONOUS)
-        written.append(ASYNCHRONOUS)
-    arn = "arn"
-    if read:
-        yield _allow("s3:GetObject", [Ref("bucket", arn, after=f"/{prefix}/*") for prefix in read])
-    if written:
-        yield _allow("s3:PutObject", [Ref("bucket", arn, after=f"/{prefix}/*") for prefix in written])
-    prefixes = sorted({*read, *written})
-    yield _allow(
-        "s3:ListBucket",
-        Ref("bucket", arn),
-        StringLike={"s3:prefix": [f"{prefix}/*" for prefix in prefixes]},
-    )
+        kept.append(ASYNCHRONOUS)
+        yield _allow("s3:GetObject", Ref(DATA, "arn", after=f"/{ASYNCHRONOUS}/*"))
+    yield _allow("s3:PutObject", [Ref(DATA, "arn", after=f"/{prefix}/*") for prefix in kept])
+    yield _listed(DATA, kept)
+
+
+def _listed(role: str, prefixes: list[str]) -> Statement:
+    below = [f"{prefix}/*" for prefix in sorted(prefixes)]
+    return _allow("s3:ListBucket", Ref(role, "arn"), StringLike={"s3:prefix": below})
 
 
 def _key() -> Iterator[Statement]:

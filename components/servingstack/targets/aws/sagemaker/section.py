@@ -94,7 +94,8 @@ class SageMakerSection(BaseModel):
     notify_emails: tuple[str, ...] = ()
     data_capture_percent: int = 0
     bucket: bool
-    """Whether the stack keeps a bucket: for its server file, captured data, asynchronous answers."""
+    """Whether the stack has buckets: one for its server file; another one, which outlives it, for captured
+    data and for asynchronous requests and answers."""
     expire_days: int
     tracking: Tracking | None
     """None where the number of instances is fixed."""

@@ -48,7 +48,8 @@ class SageMakerArgs(BaseModel):
     """Share of requests and answers that are kept in the bucket, percent. Default 0, none: they hold what
     users write."""
     capture_days: Whole = Field(default=30, ge=1, le=3650)
-    """How long captured data and asynchronous answers stay in the stack's bucket, days. Default 30."""
+    """How long captured data and answers of a queue stay in their bucket, days. It outlives the stack, closed
+    and encrypted as it was, and empties itself. Default 30."""
     notify_emails: tuple[Email, ...] = Field(default=(), max_length=20)
     """Addresses that alarms are mailed to; each must confirm once. Default: none."""
     own_topic: YesNo = False

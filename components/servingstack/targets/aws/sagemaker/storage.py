@@ -1,27 +1,32 @@
 """The role, the log group and the stack's bucket, as data.
 
-The bucket holds what the service copies into the container (the server's limits), captured data, and an
-asynchronous endpoint's answers. Nobody reaches it without TLS, nobody from outside the account.
+One bucket holds what the service copies into the container (the server's limits) and goes with the stack;
+where users' data is kept, another holds captured data and an asynchronous endpoint's requests and answers.
+Nobody reaches either without TLS, nobody from outside the account.
 
 Traps:
 - A log group that the service makes by itself keeps everything for ever. So it is made first, with an end.
-- Captured data and answers are the user's: a bucket that may hold them stays when the stack goes, and empties
-  itself by its own rule.
+- Captured data and answers are the users': their bucket stays when the stack goes or no longer keeps any, and
+  empties itself by its own rule. It stays with all that closes it: a bucket alone would stay open and for
+  ever.
+- A bucket with anything in it cannot be deleted, and what was captured yesterday is in it whatever the plan
+  says today. So nothing of the users' is ever in the bucket that goes.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from servingstack.plan import ServingPlan
 
 from .bodies import server_prefix
 from .names import hash_of
-from .parts import Body, Given, Json, Ref, regional, section, tagged
-from .rights import ASYNCHRONOUS, CAPTURED, VERSION, policy, trust
+from .parts import Body, Given, Json, Ref, keeps_data, regional, section, tagged
+from .rights import ASYNCHRONOUS, CAPTURED, DATA, VERSION, policy, trust
 
 BUCKET_CLOSED = ("bucket-encryption", "bucket-access", "bucket-policy")
-"""What is true of the bucket before anything is put into it."""
+"""What is true of a bucket before anything is put into it."""
 LOG_DAYS = 30
 """The product's own choice: longer than an objective's window needs, short enough to cost nothing."""
 _ROOT = "aws:s3/"
@@ -48,26 +53,17 @@ def identity(plan: ServingPlan) -> list[Body]:
 
 
 def bucket(plan: ServingPlan) -> list[Body]:
-    """The stack's bucket and what is true of it, and the file that goes into the container."""
+    """The stack's buckets and what is true of them, and the file that goes into the container."""
     chosen = section(plan)
     if not chosen.bucket:
         return []
-    users = bool(chosen.data_capture_percent) or chosen.asynchronous is not None
-    mine = {"bucket_prefix": f"{plan.names['bucket']}-", "force_destroy": False}
-    name = Ref("bucket", "bucket")
-    found = [
-        Body("bucket", f"{_ROOT}bucket:Bucket", tagged(plan, mine), retain=users),
-        _part(plan, "bucket-access", "bucketPublicAccessBlock:BucketPublicAccessBlock", _closed()),
-        _part(plan, "bucket-encryption", _ENCRYPTION, {"rules": [_encryption(plan)]}),
-        _part(plan, "bucket-policy", "bucketPolicy:BucketPolicy", {"policy": _over_tls()}),
-    ]
-    if users:
-        rules = {"rules": [_expiry(prefix, chosen.expire_days) for prefix in (CAPTURED, ASYNCHRONOUS)]}
-        found.append(_part(plan, "bucket-lifecycle", _LIFECYCLE, rules))
+    found = _closed_bucket(plan, "bucket", plan.names["bucket"])
+    if keeps_data(plan):
+        found += _data(plan)
     if chosen.server_file is not None:
         path = chosen.server_file
         file = {
-            "bucket": name,
+            "bucket": Ref("bucket", "bucket"),
             "key": f"{server_prefix(plan)}/{path.rpartition('/')[2]}",
             "content": plan.container.files[path],
             "content_type": "text/x-python",
@@ -77,14 +73,34 @@ def bucket(plan: ServingPlan) -> list[Body]:
     return found
 
 
+def _data(plan: ServingPlan) -> list[Body]:
+    """The bucket of what users wrote, which outlives the stack together with its rules."""
+    days = section(plan).expire_days
+    rules = {"rules": [_expiry(prefix, days) for prefix in (CAPTURED, ASYNCHRONOUS)]}
+    found = _closed_bucket(plan, DATA, plan.names.get("data_bucket", plan.names["bucket"]))
+    found.append(_part(plan, DATA, "lifecycle", _LIFECYCLE, rules))
+    return [dataclasses.replace(body, retain=True) for body in found]
+
+
 _ENCRYPTION = (
     "bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration"  # since S3 v2 parts
 )
 _LIFECYCLE = "bucketLifecycleConfiguration:BucketLifecycleConfiguration"
 
 
-def _part(plan: ServingPlan, role: str, token: str, properties: dict[str, Any]) -> Body:
-    return Body(role, f"{_ROOT}{token}", regional(plan, {"bucket": Ref("bucket", "bucket"), **properties}))
+def _closed_bucket(plan: ServingPlan, role: str, name: str) -> list[Body]:
+    mine = {"bucket_prefix": f"{name}-", "force_destroy": False}
+    return [
+        Body(role, f"{_ROOT}bucket:Bucket", tagged(plan, mine)),
+        _part(plan, role, "access", "bucketPublicAccessBlock:BucketPublicAccessBlock", _closed()),
+        _part(plan, role, "encryption", _ENCRYPTION, {"rules": [_encryption(plan)]}),
+        _part(plan, role, "policy", "bucketPolicy:BucketPolicy", {"policy": _over_tls(role)}),
+    ]
+
+
+def _part(plan: ServingPlan, role: str, part: str, token: str, properties: dict[str, Any]) -> Body:
+    where = regional(plan, {"bucket": Ref(role, "bucket"), **properties})
+    return Body(f"{role}-{part}", f"{_ROOT}{token}", where)
 
 
 def _closed() -> dict[str, bool]:
@@ -113,8 +129,8 @@ def _expiry(prefix: str, days: int) -> dict[str, Any]:
     }
 
 
-def _over_tls() -> Json:
-    everything = [Ref("bucket", "arn"), Ref("bucket", "arn", after="/*")]
+def _over_tls(role: str) -> Json:
+    everything = [Ref(role, "arn"), Ref(role, "arn", after="/*")]
     statement = {
         "Sid": "OnlyOverTls",
         "Effect": "Deny",
