@@ -18,6 +18,8 @@ from servingstack.plan import ServingPlan
 from servingstack.planner import plan
 
 SERVICE = "gcp:cloudrunv2/service:Service"
+UPTIME = "gcp:monitoring/uptimeCheckConfig:UptimeCheckConfig"
+POLICY = "gcp:monitoring/alertPolicy:AlertPolicy"
 PUBLIC: dict[str, Any] = {
     "exposure": "public",
     "target": {"cloud_run": {"invokers": ["serviceAccount:a@b.iam.gserviceaccount.com"]}},
@@ -298,6 +300,17 @@ def test_an_uptime_check_calls_the_services_own_address(runs: dict[str, Run]) ->
     assert watched["labels"] == {"host": "chat-abc-uc.a.run.app", "project_id": "acme"}
     assert check.inputs["httpCheck"]["path"] == plan(MAX).container.health_path
     assert not runs["defaults"].of_type("gcp:monitoring/uptimeCheckConfig:UptimeCheckConfig")
+
+
+def test_the_alert_on_the_uptime_check_asks_for_that_check_by_its_id() -> None:
+    outputs = {**OUTPUTS, UPTIME: {"uptimeCheckId": "chat-eu-health-x7Yz"}}
+    run = record(lambda: ServingStack("stack", MAX, existing=EXISTING), outputs=outputs)
+    (policy,) = [each for each in run.of_type(POLICY) if "ServingUnreachable" in each.inputs["displayName"]]
+    (condition,) = policy.inputs["conditions"]
+    query = condition["conditionPrometheusQueryLanguage"]["query"]
+    assert 'check_id="chat-eu-health-x7Yz"' in query
+    assert "{uptime_check}" not in json.dumps([each.inputs for each in run.of_type(POLICY)])
+    assert policy.inputs["notificationChannels"] == EXISTING["notification_channels"]
 
 
 def test_no_output_was_written_into_a_text_f071(runs: dict[str, Run]) -> None:

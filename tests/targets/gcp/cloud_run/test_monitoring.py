@@ -11,7 +11,7 @@ import pytest
 import yaml
 from tests.signals.prom import promtool, rule_test
 from tests.signals.promql import selectors
-from tests.targets.gcp.cloud_run.documents import COLLECTED, DEFAULTS, document
+from tests.targets.gcp.cloud_run.documents import COLLECTED, DEFAULTS, MAX, document
 from tests.targets.gcp.google_api import problems, schema
 
 from servingstack.errors import InvalidInput
@@ -223,6 +223,31 @@ def test_server_errors_page_within_minutes_and_stop_soon_after(planned: ServingP
             _series(good="0+60x1000", bad=bad),
             {600: set(), 655: burns, 720: {"ServingAvailabilityBurn ticket"}},
         ),
+    )
+
+
+def test_uptime_checks_that_fail_page_and_those_of_one_checker_do_not(tmp_path: Path) -> None:
+    found = plan(MAX)
+    (alert,) = [each for each in found.monitoring.alerts if each.name == "ServingUnreachable"]
+    watched = found.model_copy(
+        update={"monitoring": found.monitoring.model_copy(update={"alerts": (alert,)})}
+    )
+    select = selectors(alert.expression)[0]
+    assert select["monitored_resource"] == "uptime_url"
+
+    def series(*checkers: str) -> dict[str, str]:
+        return {
+            f'{select["__name__"]}{{monitored_resource="uptime_url",check_id="{select["check_id"]}",'
+            f'checker_location="{index}"}}': values
+            for index, values in enumerate(checkers)
+        }
+
+    _run(
+        watched,
+        tmp_path,
+        rule_test("well", series("1x60", "1x60", "1x60"), {50: set()}),
+        rule_test("one-checker", series("1x60", "1x60", "0x60"), {50: set()}),
+        rule_test("down", series("0x60", "0x60", "1x60"), {3: set(), 50: {"ServingUnreachable page"}}),
     )
 
 

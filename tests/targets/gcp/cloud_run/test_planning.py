@@ -228,6 +228,23 @@ def test_public_is_said_twice_on_purpose() -> None:
     assert "nobody-may-call" not in codes(found)
 
 
+def test_an_uptime_check_that_can_reach_nothing_or_keeps_a_sleeper_awake_is_refused() -> None:
+    path, check = "target.cloud_run.uptime_check", {"cloud_run": {"uptime_check": True}}
+    for exposure in ("private", "internal"):
+        assert "exposure: public" in refused(document(exposure=exposure, target=check))[path]
+    to_zero = {"min_replicas": 0, "scale_to_zero_after": "10m"}
+    public = document(MAX, scaling={"max_replicas": 4, **to_zero})
+    assert "keep an instance" in refused(public)[path]
+
+
+def test_an_uptime_check_pages_where_it_is_on() -> None:
+    named = {alert.name: alert for alert in plan(MAX).monitoring.alerts}
+    assert named["ServingUnreachable"].severity == "page"
+    off = plan(document(MAX, target={"cloud_run": {"uptime_check": False}}))
+    for found in (plan(DEFAULTS), off):
+        assert "ServingUnreachable" not in {alert.name for alert in found.monitoring.alerts}
+
+
 def test_an_idle_time_that_cannot_be_set_is_refused() -> None:
     text = refused(document(scaling={"min_replicas": 0, "scale_to_zero_after": "5m"}))[
         "scaling.scale_to_zero_after"

@@ -25,9 +25,13 @@ from servingstack.signals.stack import Stack
 from servingstack.watched import Alert, Objective
 
 from . import collector
+from .checks import uptime_wanted
 from .objectives import burning
-from .scope import Scope
+from .scope import CHECK_ID, CHECK_PASSED, Scope
 from .watch import RANGE, REFUSED, instances, pending, scope_of, share
+
+CHECKS_PASSED = 0.5
+"""Share of the uptime checks, from all checkers."""
 
 
 def alerts(stack: Stack, promised: Sequence[Objective]) -> tuple[Alert, ...]:
@@ -45,6 +49,8 @@ def _drafts(stack: Stack, promised: Sequence[Objective]) -> Iterator[Draft]:
         yield _below_minimum(stack, scope)
     if stack.scaling.autoscaled:
         yield _at_maximum(stack, scope)
+    if uptime_wanted(stack.args, stack.scaling.min_replicas):
+        yield _unreachable(stack)
     if collector.wanted(stack):
         yield from _of_engine(stack)
 
@@ -81,6 +87,20 @@ def _unanswered(stack: Stack, scope: Scope) -> Draft:
         f"({pending(scope)} > 0)\nunless on ()\n({instances(scope, 'active')} > 0)",
         GRACE_S + start,
         f"{stack.args.name} has requests that wait and no instance that answers any.",
+        "no-ready-replica",
+    )
+
+
+def _unreachable(stack: Stack) -> Draft:
+    """From outside: it fires too where no request reaches Cloud Run at all, and nothing else has data."""
+    passed = f'{CHECK_PASSED}{{monitored_resource="uptime_url",check_id="{CHECK_ID}"}}'
+    return Draft(
+        "ServingUnreachable",
+        "page",
+        f"avg(avg_over_time({passed}[{RANGE}])) < {CHECKS_PASSED}",
+        GRACE_S,
+        f"Most of Google's uptime checks of {stack.args.name} fail: nobody is answered, or the checkers are "
+        "not among the invokers.",
         "no-ready-replica",
     )
 

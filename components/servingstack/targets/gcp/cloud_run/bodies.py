@@ -25,7 +25,7 @@ from .section import CloudRunSection
 
 Body = dict[str, Any]
 SERVICE, MONITORED = "service", "monitored"
-WEIGHTS, COLLECTOR = "weights", "collector"
+WEIGHTS, COLLECTOR, UPTIME = "weights", "collector", "uptime-check"
 LIVENESS_PERIOD_S, LIVENESS_FAILURES, PROBE_TIMEOUT_S = 30, 3, 5
 """A dead engine is started again within a minute and a half."""
 EVALUATION_S = 60
@@ -35,6 +35,7 @@ AUTO_CLOSE_S = 1800
 UPTIME_PERIOD_S, UPTIME_TIMEOUT_S = 60, 10
 MOST_GOAL = 0.9999
 """Highest goal of an objective in Cloud Monitoring (terraform-provider-google, monitoring slo: goal)."""
+PROMQL = "condition_prometheus_query_language"
 _SEVERITY = {"page": "CRITICAL", "ticket": "WARNING"}
 READER, ACCESSOR, INVOKER, WRITER = (
     "roles/storage.objectViewer",
@@ -70,14 +71,10 @@ def parts(plan: ServingPlan) -> tuple[Part, ...]:
         Part(SERVICE, "Service", service(plan)),
         *invokers(plan),
         *([Part(MONITORED, "GenericService", monitored(plan)), *objectives(plan)] if watched else []),
+        *([Part(UPTIME, "UptimeCheckConfig", uptime_check(plan))] if section(plan).uptime_check else []),
         *(
             Part(alert_role(alert), "AlertPolicy", alert_policy(plan, alert))
             for alert in plan.monitoring.alerts
-        ),
-        *(
-            [Part("uptime-check", "UptimeCheckConfig", uptime_check(plan))]
-            if section(plan).uptime_check
-            else []
         ),
         *([Part("dashboard", "Dashboard")] if plan.monitoring.dashboards else []),
     )
@@ -332,7 +329,8 @@ def alert_role(alert: Alert) -> str:
 
 
 def alert_policy(plan: ServingPlan, alert: Alert) -> Body:
-    """One alert with its PromQL condition; the channels are added where they are known."""
+    """One alert with its PromQL condition; the channels, and the id of the uptime check, are added where they
+    are known."""
     documentation: Body = {
         "subject": f"{alert.name}: {plan.name}",
         "content": f"{alert.summary}\n\nRunbook: {alert.runbook}",
@@ -351,7 +349,7 @@ def alert_policy(plan: ServingPlan, alert: Alert) -> Body:
         "display_name": f"{plan.name}: {alert.name} ({alert.severity})",
         "combiner": "OR",
         "severity": _SEVERITY[alert.severity],
-        "conditions": [{"display_name": alert.name, "condition_prometheus_query_language": condition}],
+        "conditions": [{"display_name": alert.name, PROMQL: condition}],
         "documentation": documentation,
         "alert_strategy": {"auto_close": f"{AUTO_CLOSE_S}s"},
         "user_labels": section(plan).labels | alert.labels | {"severity": alert.severity},

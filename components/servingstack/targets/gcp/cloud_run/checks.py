@@ -35,6 +35,7 @@ def violations(args: ServingStackArgs) -> list[Violation]:
         *_requests(args),
         *_scaling(args),
         *_callers(args),
+        *_uptime(args),
         *_secrets(args),
         *_variables(args),
         *_labels(args),
@@ -124,6 +125,31 @@ def _callers(args: ServingStackArgs) -> Iterator[Violation]:
     if anyone and args.api_key_secret is None:
         fix = "Set api_key_secret, or name your callers."
         yield Violation(path, anyone[0], "allUsers only with api_key_secret: a GPU is paid per second", fix)
+
+
+def _uptime(args: ServingStackArgs) -> Iterator[Violation]:
+    if not args.target.cloud_run.uptime_check:
+        return
+    path = "target.cloud_run.uptime_check"
+    if args.exposure != "public":
+        allowed = (
+            f"false with exposure: {args.exposure}: Google's checkers come from outside and reach nothing"
+        )
+        yield Violation(path, True, allowed, "Remove it, or use exposure: public.")
+    if args.scaling.min_replicas == 0:
+        yield wakes()
+
+
+def wakes() -> Violation:
+    """Of a check of a service that is to sleep."""
+    allowed = "false with scaling.min_replicas: 0: a call a minute keeps an instance awake, and paid for"
+    return Violation("target.cloud_run.uptime_check", True, allowed, "Remove it, or keep an instance.")
+
+
+def uptime_wanted(args: ServingStackArgs, min_replicas: int) -> bool:
+    """Whether Google's checkers call: where they reach the service and it does not sleep, unless said."""
+    asked = args.target.cloud_run.uptime_check
+    return args.exposure == "public" and min_replicas > 0 if asked is None else asked
 
 
 def _secrets(args: ServingStackArgs) -> Iterator[Violation]:

@@ -75,6 +75,8 @@ def monitoring(stack: Stack) -> Monitoring:
 def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
     """The plan with Cloud Run's own decisions. Raises `Infeasible` where an instance would never be ready,
     and `InvalidInput` for an image that Cloud Run does not read."""
+    if args.target.cloud_run.uptime_check and draft.scaling.min_replicas == 0:
+        raise InvalidInput([checks.wakes()])
     timeouts = _timeouts(draft)
     machine = catalog.instance_type("gcp", draft.architecture.instance_type or "")
     if machine is None:
@@ -151,7 +153,6 @@ def _section(
     most, share = concurrency(batching.max_num_seqs, draft.scaling.threshold)
     secrets = _secrets(draft, args)
     bucket = source.removeprefix("gs://").partition("/")[0] if source.startswith("gs://") else None
-    check = own.uptime_check
     return CloudRunSection(
         accelerator=machine.machine_type,
         cpu=machine.vcpus,
@@ -177,7 +178,7 @@ def _section(
         api_key_secret=None if args.api_key_secret is None else args.api_key_secret.name,
         api_key_secret_key=None if args.api_key_secret is None else args.api_key_secret.key,
         labels=_labels(draft, args),
-        uptime_check=args.exposure == "public" and draft.scaling.min_replicas > 0 if check is None else check,
+        uptime_check=checks.uptime_wanted(args, draft.scaling.min_replicas),
         collector=_collector(draft, args, machine),
         quotas=_quotas(draft, args, machine),
     )

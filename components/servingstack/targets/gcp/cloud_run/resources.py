@@ -20,11 +20,12 @@ import pulumi
 from servingstack.plan import ServingPlan
 from servingstack.targets.existing import parse
 
-from .bodies import MONITORED, SERVICE, Part, parts
+from .bodies import MONITORED, PROMQL, SERVICE, UPTIME, Part, parts
 from .dashboard import dashboard
 from .endpoint import endpoint
 from .existing import CloudRunExisting
 from .overrides import apply
+from .scope import CHECK_ID
 
 try:
     import pulumi_gcp as gcp
@@ -115,13 +116,27 @@ def _handed_on(
         found |= {"name": made[SERVICE].name, "location": made[SERVICE].location}
     elif part.kind == "Slo":
         found["service"] = made[MONITORED].service_id
-    elif part.kind == "AlertPolicy" and given.notification_channels is not None:
-        found["notification_channels"] = given.notification_channels
+    elif part.kind == "AlertPolicy":
+        found |= _alert(part, given, made)
     elif part.kind == "UptimeCheckConfig":
         host = made[SERVICE].uri.apply(_host)
         found["monitored_resource"] = {"type": "uptime_url", "labels": _labels(host, given)}
     elif part.kind == "Dashboard":
         found["dashboard_json"] = json.dumps(dashboard(plan), sort_keys=True)
+    return found
+
+
+def _alert(part: Part, given: CloudRunExisting, made: Mapping[str, Any]) -> dict[str, Any]:
+    """Who hears of it, and for the alert on the uptime check that check's id in its query."""
+    channels = given.notification_channels
+    found: dict[str, Any] = {} if channels is None else {"notification_channels": channels}
+    (condition,) = part.body["conditions"]
+    asked = condition[PROMQL]
+    if CHECK_ID in asked["query"]:
+        query = made[UPTIME].uptime_check_id.apply(
+            lambda check: asked["query"].replace(CHECK_ID, check or "")
+        )
+        found["conditions"] = [{**condition, PROMQL: {**asked, "query": query}}]
     return found
 
 

@@ -37,6 +37,12 @@ GPU_UTILISATION = "container/gpu/utilizations"
 GPU_MEMORY = "container/gpu/memory_utilizations"
 """Both 0 to 1. DISTRIBUTION."""
 
+CHECK_PASSED = "monitoring_googleapis_com:uptime_check_check_passed"
+"""Of an uptime check, by checker, 1 where it passed (cloud.google.com/monitoring/api/metrics_gcp_i_o,
+monitoring.googleapis.com/uptime_check/check_passed: GAUGE, BOOL, with `check_id`)."""
+CHECK_ID = "{uptime_check}"
+"""Stands in a query for the check's id, which Google makes up when it makes the check."""
+
 
 @dataclass(frozen=True)
 class Scope:

@@ -58,5 +58,5 @@ class CloudRunArgs(BaseModel):
     """Whether the service can only be deleted after this is set to no. It holds no data, and an endpoint left
     behind costs. Default no."""
     uptime_check: YesNo | None = None
-    """Whether Google's checkers call the service every minute. Default: with `exposure: public` and at
-    least one instance kept, which they would else keep awake."""
+    """Whether Google's checkers call the service every minute, with an alert; takes `exposure: public` and an
+    instance that is kept, which they would else keep awake. Default: where both are so."""
