@@ -16,7 +16,7 @@ from servingstack.engines.vendor_images import vendor_image
 from servingstack.errors import Infeasible, InvalidInput
 from servingstack.plan import ServingPlan
 from servingstack.planner import plan
-from servingstack.targets.aws.sagemaker import facts
+from servingstack.targets.aws.sagemaker import facts, fleet
 from servingstack.targets.aws.sagemaker.section import SageMakerSection
 
 GB = 1e9
@@ -204,6 +204,46 @@ def test_a_deployment_is_taken_back_on_errors_and_on_time() -> None:
     tightest = promised["latency_p95"]
     assert tightest is not None
     assert tightest / 1000 < moved.rollback_latency_s <= found.timeouts.request_s
+
+
+LARGE = document(
+    model={"id": "meta-llama/Llama-3.1-70B-Instruct", "source": "s3://acme-models/llama"},
+    hardware={"accelerators": ["h100-80gb"], "max_gpus": 640},
+    scaling={"min_replicas": 10, "max_replicas": 20},
+)
+"""Whose deployment in ten steps would take longer than the service lets any."""
+
+
+def least_seconds(found: ServingPlan) -> float:
+    """What a rolling deployment takes when each start takes as long as planned, and each watch."""
+    chosen, cold = section(found), found.scaling.cold_start
+    steps = -(-100 // chosen.deployment.step_percent)
+    return steps * (cold.total_s + chosen.deployment.bake_s)
+
+
+def test_a_rolling_deployment_has_steps_wide_enough_to_end_within_eight_hours() -> None:
+    """The service ends it there and takes it back: one that cannot be met would never be deployed."""
+    for bake in (10, 30):
+        found = plan(document(LARGE, target=own(deployment="rolling", bake_minutes=bake)))
+        moved = section(found).deployment
+        assert 10 < moved.step_percent <= 50
+        assert least_seconds(found) < moved.timeout_s <= facts.EXECUTION_S[1]
+        starts = section(found).download_timeout_s + section(found).startup_timeout_s + moved.bake_s
+        assert -(-100 // moved.step_percent) * starts < moved.timeout_s, "each limit of a start fits into it"
+    small = document(target=own(deployment="rolling"), scaling={"min_replicas": 10, "max_replicas": 20})
+    assert section(plan(small)).deployment.step_percent == 10
+
+
+def test_a_deployment_that_takes_too_long_even_in_two_steps_is_refused() -> None:
+    slowest = 2 * 420 + 2 * facts.TIMEOUT_S[1]
+    with pytest.raises(InvalidInput) as caught:
+        fleet._step(10, slowest, 60)
+    (said,) = caught.value.violations
+    assert said.path == "target.sagemaker.bake_minutes"
+    (most,) = {int(each) for each in re.findall(r"Set (\d+) or less", said.fix)}
+    assert fleet._step(10, slowest, most) == fleet.MOST_STEP
+    with pytest.raises(InvalidInput):
+        fleet._step(10, slowest, most + 1)
 
 
 @pytest.mark.parametrize("name", CASES)

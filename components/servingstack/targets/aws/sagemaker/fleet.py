@@ -1,7 +1,10 @@
 """How many instances, and how a change reaches them: the numbers of scaling and of a deployment.
 
-Trap: a step of a deployment is at most half of the fleet, so with one instance there are no steps: a whole
-new fleet of one, all traffic at once, and the old one kept while the alarms watch.
+Traps:
+- A step of a deployment is at most half of the fleet, so with one instance there are no steps: a whole new
+  fleet of one, all traffic at once, and the old one kept while the alarms watch.
+- The service ends a deployment after eight hours and takes it back. Ten steps of a large model take longer:
+  its steps are wider, never its time cut.
 """
 
 from __future__ import annotations
@@ -52,20 +55,45 @@ def deployment(plan: ServingPlan, args: ServingStackArgs, download_s: int) -> De
         raise InvalidInput([Violation("target.sagemaker.deployment", "rolling", allowed, fix)])
     kind = "rolling" if own.deployment == "rolling" else "canary" if kept > 1 else "all-at-once"
     share = 100 if kind == "all-at-once" else min(MOST_STEP, max(LEAST_STEP, math.ceil(100 / kept)))
-    steps = math.ceil(100 / share) if kind == "rolling" else 1
     bake = own.bake_minutes * 60
     cold = plan.scaling.cold_start
     start = math.ceil(2 * (cold.node_s + cold.image_s)) + download_s + plan.timeouts.startup_s
-    needed = steps * (start + bake) + 2 * bake
+    if kind == "rolling":
+        share = _step(share, start, own.bake_minutes)
     return Deployment(
         kind=kind,
         step_percent=share,
         bake_s=bake,
-        timeout_s=min(EXECUTION_S[1], max(EXECUTION_S[0], needed)),
+        timeout_s=max(EXECUTION_S[0], _needed(share if kind == "rolling" else 100, start, bake)),
         rollback_alarms=(plan.names["rollback_errors"], plan.names["rollback_latency"]),
         rollback_error_share=_errors(args),
         rollback_latency_s=_latency(plan),
     )
+
+
+def _needed(share: int, start: int, bake: int) -> int:
+    """Seconds of a deployment: each step starts its instances and is watched, and the last one a while
+    longer."""
+    return math.ceil(100 / share) * (start + bake) + 2 * bake
+
+
+def _step(share: int, start: int, bake_minutes: int) -> int:
+    """The smallest step from `share` on whose deployment ends within the service's limit. Raises
+    `InvalidInput` where even half of the fleet at a time does not."""
+    for wider in range(share, MOST_STEP + 1):
+        if _needed(wider, start, bake_minutes * 60) <= EXECUTION_S[1]:
+            return wider
+    fits = [
+        minutes
+        for minutes in range(1, bake_minutes)
+        if _needed(MOST_STEP, start, minutes * 60) <= EXECUTION_S[1]
+    ]
+    allowed = (
+        f"a shorter watch with deployment: rolling: half of the fleet at a time takes "
+        f"{_needed(MOST_STEP, start, bake_minutes * 60)}s here, and the service allows {EXECUTION_S[1]}s"
+    )
+    fix = f"Set {max(fits)} or less, or deployment: blue-green." if fits else "Set deployment: blue-green."
+    raise InvalidInput([Violation("target.sagemaker.bake_minutes", bake_minutes, allowed, fix)])
 
 
 def _errors(args: ServingStackArgs) -> float:
