@@ -15,11 +15,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
 
+from tests.engine.clouds.stack import CloudStack, Site
 from tests.engine.dynamic import replicate_server
 from tests.engine.dynamic.modal_server import Account as ModalAccount
 from tests.engine.dynamic.modal_server import serving
 from tests.engine.dynamic.replicate_server import Account as ReplicateAccount
-from tests.engine.clouds.stack import CloudStack, Site
 
 from local_engine import LocalEngine
 

@@ -50,12 +50,17 @@ class Account:
     """What happens when a method is called, before it is answered."""
     images: list[api_pb2.Image] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
+    endpoint: str | None = None
+    """Where deployed functions answer, for a test that lets one; None for an address of Modal's, where
+    nobody does."""
 
     def function(self, app: str = "chat", environment: str = "") -> api_pb2.Function:
         """The deployed function of an app."""
         return self.functions[self.apps[environment, app].functions["serve"]]
 
     def url_of(self, function: api_pb2.Function) -> str:
+        if self.endpoint is not None:
+            return self.endpoint
         return f"https://acme--{function.webhook_config.requested_suffix}.modal.run"
 
 
@@ -232,7 +237,9 @@ class Servicer(ModalClientBase):
         if missing:
             raise GRPCError(Status.FAILED_PRECONDITION, f"the secret lacks {sorted(missing)}")
         known = api_pb2.SecretMetadata(name=request.deployment_name, keys=sorted(keys))
-        await stream.send_message(api_pb2.SecretGetOrCreateResponse(secret_id="st-1", metadata=known))
+        await stream.send_message(
+            api_pb2.SecretGetOrCreateResponse(secret_id=f"st-{request.deployment_name}", metadata=known)
+        )
 
     async def VolumeGetOrCreate(self, stream: Any) -> None:
         request = await self._take(stream, "VolumeGetOrCreate")

@@ -8,15 +8,19 @@ the state, and a token in neither.
 from __future__ import annotations
 
 import base64
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from grpclib import Status
 from modal_proto import api_pb2
+from tests.engine.clouds.stack import CloudStack, kill_engine
 from tests.engine.dynamic.conftest import Open
 from tests.engine.dynamic.modal_server import Account, App
-from tests.engine.clouds.stack import CloudStack, kill_engine
 from tests.targets.modal.documents import DEFAULTS, document
 
 from servingstack.component import ServingStack
@@ -210,6 +214,26 @@ def test_the_class_that_a_state_refers_to_stays_where_it_is() -> None:
     assert serialize_provider(ModalAppProvider()) == kept
 
 
+@contextmanager
+def _answering() -> Iterator[tuple[str, list[str]]]:
+    """A deployed function that is up, and the paths that it was asked for."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+
+
 def test_a_plan_deploys_to_an_environment_with_secrets_and_a_volume(deployed: Deployed) -> None:
     from tests.targets.modal.documents import MAX
 
@@ -220,13 +244,19 @@ def test_a_plan_deploys_to_an_environment_with_secrets_and_a_volume(deployed: De
     account.secrets |= {"hf-token": {"HF_TOKEN"}, "chat-key": {"API_KEY"}}
     account.secrets["registry"] = {"REGISTRY_USERNAME", "REGISTRY_PASSWORD"}
     account.volumes["prod", "weights"] = "vo-weights"
-    deployed.stack.up()
+    with _answering() as (url, asked):
+        account.endpoint = url
+        deployed.stack.up()
+    assert asked == ["/health"], "a container that is kept is called until it answers"
+    assert deployed.stack.resources()["chat-modal-app"]["outputs"]["warm_up_answer"] == "answered 200"
     function = account.functions[account.apps["prod", "chat-eu"].functions["serve"]]
     assert function.webhook_config.requires_proxy_auth is False
     assert list(function.scheduler_placement.regions) == ["eu-west"]
     mounts = {each.mount_path: each for each in function.volume_mounts}
     assert mounts["/models"].read_only
-    assert len(function.secret_ids) == 2
+    assert set(function.secret_ids) == {"st-chat-key"}, (
+        "weights from a volume need no hub's token, and the registry's secret is the image's alone"
+    )
     assert isinstance(function, api_pb2.Function)
     deployed.stack.destroy()
     assert list(account.volumes) == [("prod", "weights"), ("prod", "chat-eu-cache")], "the cache is kept"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from pulumi import automation
+from tests.engine.clouds.stack import CloudStack
 from tests.engine.dynamic.conftest import Open
 from tests.engine.dynamic.replicate_server import Account
-from tests.engine.clouds.stack import CloudStack
 from tests.targets.replicate.documents import DEFAULTS, MAX, document
 
 from servingstack.dynamic.replicate import ReplicateDeploymentResource
