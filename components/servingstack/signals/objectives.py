@@ -15,6 +15,8 @@ Traps:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from servingstack.args import latency_objectives
 from servingstack.engines.signal import Counts
 from servingstack.errors import InvalidInput, Violation
@@ -25,40 +27,52 @@ from servingstack.signals.stack import Stack
 from servingstack.units import format_duration
 from servingstack.watched import Monitoring, Objective
 
+Edge = Callable[[str, float], float | None]
+"""From a kind of latency and a threshold in seconds to the edge at which requests are counted, seconds; None
+where that is no histogram's. Raises `ValueError("allowed | fix")` where they cannot be counted."""
+
 
 def objectives(stack: Stack) -> tuple[Objective, ...]:
     """Availability and each latency percentile that was asked for. Raises `InvalidInput` with every objective
     that the engine cannot count."""
-    slo = stack.args.slo
-    found = [Objective(id="availability", percent=slo.availability, threshold_ms=None)]
-    violations: list[Violation] = []
-    for name in latency_objectives(slo):
+
+    def edge(kind: str, seconds: float) -> float:
+        return stack.tables.histogram_edge(kind, seconds, stack.engine_version)
+
+    return promised(stack, latency_objectives(stack.args.slo), edge)
+
+
+def promised(stack: Stack, names: Iterable[str], edge: Edge) -> tuple[Objective, ...]:
+    """Availability and these latency percentiles. Raises `InvalidInput` with every one that cannot be
+    counted, times of tokens where there are none among them."""
+    found = [Objective(id="availability", percent=stack.args.slo.availability, threshold_ms=None)]
+    wrong: list[Violation] = []
+    for name in names:
         kind, percentile = name.split("_")
-        asked = getattr(slo, name)
+        asked = getattr(stack.args.slo, name)
+        seconds = asked.total_seconds()
         try:
-            edge = _edge(stack, kind, asked.total_seconds())
+            if kind != "latency" and not stack.generates:
+                task = stack.architecture.task
+                raise ValueError(
+                    f"slo.latency_* alone, since task {task} generates no tokens | Use slo.latency_*."
+                )
+            counted_at = edge(kind, seconds)
         except ValueError as error:
             allowed, _, fix = str(error).partition(" | ")
-            violations.append(Violation(f"slo.{name}", format_duration(asked), allowed, fix))
+            wrong.append(Violation(f"slo.{name}", format_duration(asked), allowed, fix))
             continue
         found.append(
             Objective(
                 id=name,
                 percent=float(percentile.removeprefix("p")),
-                threshold_ms=asked.total_seconds() * 1000,
-                histogram_edge_s=edge,
+                threshold_ms=seconds * 1000,
+                histogram_edge_s=counted_at,
             )
         )
-    if violations:
-        raise InvalidInput(violations)
+    if wrong:
+        raise InvalidInput(wrong)
     return tuple(found)
-
-
-def _edge(stack: Stack, kind: str, threshold_s: float) -> float:
-    if kind != "latency" and not stack.generates:
-        task = stack.architecture.task
-        raise ValueError(f"slo.latency_* alone, since task {task} generates no tokens | Use slo.latency_*.")
-    return stack.tables.histogram_edge(kind, threshold_s, stack.engine_version)
 
 
 def service_level(stack: Stack, objective: Objective) -> ServiceLevel:

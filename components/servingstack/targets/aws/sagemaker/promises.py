@@ -14,13 +14,12 @@ Traps:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from servingstack.args import latency_objectives
-from servingstack.errors import InvalidInput, Violation
 from servingstack.signals import Stack
 from servingstack.signals.burn_rates import BURN_RATES
-from servingstack.units import format_duration
+from servingstack.signals.drafts import Severity
+from servingstack.signals.objectives import promised
 from servingstack.watched import Condition, Metric, Objective
 
 from .metrics import MINUTE_S, Series
@@ -28,42 +27,16 @@ from .watch import is_asynchronous, series_of
 
 DAY_S = 86400
 WINDOWS_S = {"5m": 300, "30m": 1800, "1h": 3600, "2h": 7200, "6h": 21600, "1d": DAY_S, "3d": 3 * DAY_S}
-Severity = Literal["page", "ticket"]
 
 
 def objectives(stack: Stack, version: str) -> tuple[Objective, ...]:
     """Availability and each latency percentile that was asked for. Raises `InvalidInput` with every objective
     that cannot be counted."""
-    slo, found = stack.args.slo, list[Objective]()
-    found.append(Objective(id="availability", percent=slo.availability, threshold_ms=None))
-    wrong: list[Violation] = []
-    for name in latency_objectives(slo):
-        kind, percentile = name.split("_")
-        seconds = getattr(slo, name).total_seconds()
-        try:
-            edge = seconds if kind == "latency" else _edge(stack, kind, seconds, version)
-        except ValueError as error:
-            allowed, _, fix = str(error).partition(" | ")
-            wrong.append(Violation(f"slo.{name}", format_duration(getattr(slo, name)), allowed, fix))
-            continue
-        found.append(
-            Objective(
-                id=name,
-                percent=float(percentile.removeprefix("p")),
-                threshold_ms=seconds * 1000,
-                histogram_edge_s=edge,
-            )
-        )
-    if wrong:
-        raise InvalidInput(wrong)
-    return tuple(found)
 
+    def edge(kind: str, seconds: float) -> float:
+        return seconds if kind == "latency" else stack.tables.histogram_edge(kind, seconds, version)
 
-def _edge(stack: Stack, kind: str, seconds: float, version: str) -> float:
-    if not stack.generates:
-        task = stack.architecture.task
-        raise ValueError(f"slo.latency_* alone, since task {task} generates no tokens | Use slo.latency_*.")
-    return stack.tables.histogram_edge(kind, seconds, version)
+    return promised(stack, latency_objectives(stack.args.slo), edge)
 
 
 def by_engine(objective: Objective) -> bool:

@@ -15,10 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from servingstack.args import latency_objectives
-from servingstack.errors import InvalidInput, Violation
 from servingstack.signals.drafts import Severity
+from servingstack.signals.objectives import promised
 from servingstack.signals.stack import Stack
-from servingstack.units import format_duration
 from servingstack.watched import Objective
 
 from . import logs
@@ -45,26 +44,8 @@ class Counted:
 def objectives(stack: Stack) -> tuple[Objective, ...]:
     """Availability and each latency percentile that was asked for. Raises `InvalidInput` for times of tokens
     of a model that makes none."""
-    found = [Objective(id="availability", percent=stack.args.slo.availability, threshold_ms=None)]
-    wrong: list[Violation] = []
-    for name in latency_objectives(stack.args.slo):
-        asked = getattr(stack.args.slo, name)
-        if not name.startswith("latency") and not stack.generates:
-            allowed = f"slo.latency_* alone, since task {stack.architecture.task} generates no tokens"
-            wrong.append(Violation(f"slo.{name}", format_duration(asked), allowed, "Use slo.latency_*."))
-            continue
-        seconds = asked.total_seconds()
-        found.append(
-            Objective(
-                id=name,
-                percent=float(name.split("_p")[1]),
-                threshold_ms=seconds * 1000,
-                histogram_edge_s=seconds,  # each row has its own time, so nothing is rounded
-            )
-        )
-    if wrong:
-        raise InvalidInput(wrong)
-    return tuple(found)
+    # Each row has its own time, so nothing is rounded to an edge.
+    return promised(stack, latency_objectives(stack.args.slo), lambda _, seconds: seconds)
 
 
 def counted(stack: Stack, objective: Objective) -> Counted:

@@ -21,11 +21,10 @@ from __future__ import annotations
 from typing import Literal
 
 from servingstack.args import latency_objectives
-from servingstack.errors import InvalidInput, Violation
 from servingstack.plan import PlanWarning
 from servingstack.signals.burn_rates import BURN_RATES
+from servingstack.signals.objectives import promised
 from servingstack.signals.stack import Stack
-from servingstack.units import format_duration
 from servingstack.watched import Objective
 
 from . import collector
@@ -33,45 +32,16 @@ from . import scope as s
 from .scope import Scope
 from .watch import NO_ENGINE_METRICS, SERVER_ERRORS, quantile, share
 
-AVAILABILITY = "availability"
-
 
 def objectives(stack: Stack) -> tuple[Objective, ...]:
     """Availability, and each latency percentile that is measured. Raises `InvalidInput` with those that the
     engine cannot count."""
-    found = [Objective(id=AVAILABILITY, percent=stack.args.slo.availability, threshold_ms=None)]
-    wrong: list[Violation] = []
-    for name in measured(stack):
-        kind, _, percentile = name.partition("_")
-        asked = getattr(stack.args.slo, name)
-        if (why_not := _uncounted(stack, kind, asked.total_seconds())) is not None:
-            allowed, _, fix = why_not.partition(" | ")
-            wrong.append(Violation(f"slo.{name}", format_duration(asked), allowed, fix))
-            continue
-        found.append(
-            Objective(
-                id=name,
-                percent=float(percentile.removeprefix("p")),
-                threshold_ms=asked.total_seconds() * 1000,
-            )
-        )
-    if wrong:
-        raise InvalidInput(wrong)
-    return tuple(found)
 
+    def edge(kind: str, seconds: float) -> None:
+        if kind != "latency":  # quantiles are interpolated, but above the last edge there is nothing
+            stack.tables.histogram_edge(kind, seconds, stack.engine_version)
 
-def _uncounted(stack: Stack, kind: str, seconds: float) -> str | None:
-    """Why an objective cannot be counted, as what is allowed and how to fix it; None where it can."""
-    if kind == "latency":
-        return None
-    if not stack.generates:
-        task = stack.architecture.task
-        return f"slo.latency_* alone, since task {task} generates no tokens | Use slo.latency_*."
-    try:
-        stack.tables.histogram_edge(kind, seconds, stack.engine_version)
-    except ValueError as error:
-        return str(error)
-    return None
+    return promised(stack, measured(stack), edge)
 
 
 def measured(stack: Stack) -> list[str]:
