@@ -62,6 +62,32 @@ def test_the_least_input_gives_one_warm_t4_that_only_its_environment_reaches() -
     assert found.rollout.max_unavailable == 0
 
 
+def test_an_endpoint_that_nothing_can_reach_is_said() -> None:
+    """An app that is private is called by apps of its environment, and the stack's own has none but it."""
+    assert "nobody-may-call" in codes(plan(DEFAULTS))
+    shared = {"own_environment": True, "workload_profile": "gpu", "own_workspace": True}
+    reached: tuple[dict[str, Any], ...] = (
+        document(container_apps=shared),
+        document(exposure="internal", container_apps={"subnet": True}),
+        document(
+            exposure="public", api_key_secret={"name": "key"}, container_apps={"key_vault": "chat-vault"}
+        ),
+    )
+    for given in reached:
+        assert "nobody-may-call" not in codes(plan(given))
+
+
+def test_alerts_that_reach_nobody_are_said() -> None:
+    assert "alerts-reach-nobody" in codes(plan(DEFAULTS))
+    heard: tuple[dict[str, Any], ...] = (
+        document(container_apps={"notify_emails": ["oncall@example.com"]}),
+        document(container_apps={"own_action_group": True}),
+        document(observability={"alerts": False}),
+    )
+    for given in heard:
+        assert "alerts-reach-nobody" not in codes(plan(given))
+
+
 def test_every_field_that_is_given_is_in_the_plan() -> None:
     found, own = plan(MAX), section(plan(MAX))
     assert (found.architecture.accelerator, found.architecture.region) == ("a100-80gb", "swedencentral")
@@ -142,9 +168,9 @@ def test_two_gpus_in_one_replica_are_no_plan() -> None:
         plan(document(hardware={"gpus_per_replica": 2}))
 
 
-def test_a_price_of_your_own_needs_a_region_with_it() -> None:
-    found = refused(document(hardware={"prices": {"t4": 1.0}, "accelerators": ["t4"]}))
-    assert "Name one of" in found["target.region"]
+def test_a_price_of_your_own_is_in_a_region_that_has_the_gpu() -> None:
+    found = plan(document(hardware={"prices": {"t4": 1.0}, "accelerators": ["t4"]}))
+    assert found.architecture.region in catalog.regions("azure", "container-apps")
 
 
 def test_weights_from_the_hub_must_fit_into_a_replicas_disk_and_a_share_is_the_way_out() -> None:

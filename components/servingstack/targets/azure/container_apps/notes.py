@@ -21,6 +21,8 @@ def notes(plan: ServingPlan, args: ServingStackArgs) -> tuple[PlanWarning, ...]:
         *_price(plan),
         *_scaling(plan),
         *_environment(args),
+        *_callers(args),
+        *_alerts(plan, args),
         *_images(args),
         *_hold(plan),
         *_start(plan),
@@ -84,6 +86,33 @@ def _environment(args: ServingStackArgs) -> Iterator[PlanWarning]:
             message=(
                 "The environment must be an internal one. In a public one nobody is let in: private "
                 "addresses alone are allowed."
+            ),
+        )
+
+
+def _callers(args: ServingStackArgs) -> Iterator[PlanWarning]:
+    if args.exposure == "private" and not args.target.container_apps.own_environment:
+        yield PlanWarning(
+            code="nobody-may-call",
+            path="exposure",
+            message=(
+                "Only apps of the same environment can call, and this environment is the stack's own, with "
+                "none but this app in it. For callers in your network: exposure: internal with "
+                "target.container_apps.subnet; in an environment of yours: own_environment; from outside: "
+                "exposure: public with api_key_secret."
+            ),
+        )
+
+
+def _alerts(plan: ServingPlan, args: ServingStackArgs) -> Iterator[PlanWarning]:
+    settings = args.target.container_apps
+    if plan.monitoring.alerts and not (settings.notify_emails or settings.own_action_group):
+        yield PlanWarning(
+            code="alerts-reach-nobody",
+            path="target.container_apps.notify_emails",
+            message=(
+                "Alerts go to an action group that tells nobody. Name addresses in notify_emails, or an "
+                "action group of your own (own_action_group)."
             ),
         )
 

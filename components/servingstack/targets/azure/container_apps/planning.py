@@ -86,10 +86,6 @@ def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
 def _refuse(draft: ServingPlan, args: ServingStackArgs) -> None:
     """What only a plan shows. Raises `InvalidInput` or `Infeasible`."""
     found: list[Violation] = []
-    if not draft.architecture.region:
-        allowed = "a region with the GPU, where the price is your own"
-        regions = ", ".join(catalog.regions("azure", "container-apps"))
-        found.append(Violation("target.region", None, allowed, f"Name one of {regions}."))
     disk = args.target.container_apps.ephemeral_storage
     if (needed := disk_bytes(draft)) > disk:
         gib = f"{needed / catalog.GIB:.1f}GiB"
