@@ -73,6 +73,7 @@ QUEUED: dict[str, Any] = {
 }
 SUBNETS, GROUPS = ["subnet-0a1b2c3d", "subnet-1a1b2c3d"], ["sg-0a1b2c3d"]
 KEY = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555"
+WEIGHTS_KEY = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/99999999-2222-3333-4444-555555555555"
 OTHERS_TOPIC = f"arn:aws:sns:us-east-1:{ACCOUNT}:pages"
 OTHERS_ROLE = f"arn:aws:iam::{ACCOUNT}:role/serving"
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
@@ -111,6 +112,10 @@ CASES |= {
     "queued-warm": (
         document(QUEUED, scaling={"min_replicas": 1, "max_replicas": 3, "scale_to_zero_after": None}),
         {"kms_key_arn": KEY},
+    ),
+    "weights-with-a-key": (
+        document(model={"source": "s3://acme-models/qwen"}, target={"sagemaker": {"weights_key": True}}),
+        {"weights_key_arn": WEIGHTS_KEY},
     ),
     "embeds": (
         document(name="search", model={"id": "BAAI/bge-m3", "task": "embed"}, slo={"latency_p95": "1s"}),

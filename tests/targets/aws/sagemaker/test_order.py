@@ -180,6 +180,7 @@ def test_a_preview_registers_what_a_deployment_does() -> None:
         ({}, {"subnet_ids": SUBNETS}, "existing.subnet_ids"),
         ({"kms_key": True}, {}, "existing.kms_key_arn"),
         ({}, {"kms_key_arn": KEY}, "existing.kms_key_arn"),
+        ({}, {"weights_key_arn": KEY}, "existing.weights_key_arn"),
         ({"own_role": True}, {}, "existing.role_arn"),
         ({}, {"role_arn": "arn"}, "existing.role_arn"),
         ({"own_topic": True}, {}, "existing.alarm_topic_arn"),
@@ -192,6 +193,11 @@ def test_an_id_without_its_setting_and_a_setting_without_its_id_stop_before_anyt
 ) -> None:
     with pytest.raises(pulumi.RunError, match=f"  {path}: "):
         run_of(document(target={"sagemaker": settings}), existing)
+
+
+def test_the_weights_key_is_asked_for_where_the_plan_needs_it() -> None:
+    with pytest.raises(pulumi.RunError, match=r"  existing\.weights_key_arn: "):
+        run_of(CASES["weights-with-a-key"][0], {})
 
 
 OVERRIDES = [

@@ -385,6 +385,13 @@ REFUSALS: dict[str, tuple[dict[str, Any], str, str]] = {
     "isolation from the hub": (
         document(target=own(network_isolation=True)), "target.sagemaker.network_isolation", "s3://",
     ),
+    "a key of the hub's weights": (
+        document(target=own(weights_key=True)), "target.sagemaker.weights_key", "hf",
+    ),
+    "rights of another's role": (
+        document(model={"source": "s3://b/x"}, target=own(weights_key=True, own_role=True)),
+        "target.sagemaker.weights_key", "own_role",
+    ),
     "a revision of a bucket": (
         document(model={"source": "s3://b/x", "revision": "abc"}), "model.revision", "path",
     ),

@@ -11,6 +11,7 @@ from tests.targets.aws.amazon_api import CALLS, Request, member, model, problems
 from tests.targets.aws.sagemaker.documents import CASES
 from tests.targets.aws.sagemaker.runs import by_role, run
 
+from servingstack import planner
 from servingstack.targets.aws.sagemaker import facts, fleet, resources
 
 ENDPOINT = "aws-native:sagemaker:Endpoint"
@@ -132,6 +133,14 @@ def test_the_scalers_words_are_amazons() -> None:
     assert facts.IN_FLIGHT_PER_MODEL in scaler.shape_for("MetricType").enum
     assert facts.VARIANT_DIMENSION in scaler.shape_for("ScalableDimension").enum
     assert facts.SCALABLE_NAMESPACE in scaler.shape_for("ServiceNamespace").enum
+
+
+def test_a_key_does_not_reach_the_disk_of_an_instance_and_the_plan_says_so() -> None:
+    key = member("sagemaker", "CreateEndpointConfig", "KmsKeyId")
+    assert "does not encrypt instance local storage" in key.documentation
+    for name, told in (("max", True), ("queued", True), ("defaults", False)):
+        codes = {warning.code for warning in planner.plan(CASES[name][0]).warnings}
+        assert ("key-does-not-reach-the-disk" in codes) == told
 
 
 def test_a_step_of_a_deployment_is_at_most_half_of_the_fleet() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.targets.aws.amazon_api import statements
-from tests.targets.aws.sagemaker.documents import ACCOUNT, CASES, KEY, OTHERS_ROLE
+from tests.targets.aws.sagemaker.documents import ACCOUNT, CASES, KEY, OTHERS_ROLE, WEIGHTS_KEY
 from tests.targets.aws.sagemaker.runs import by_role, run
 
 from servingstack import planner
@@ -85,6 +85,12 @@ def test_a_key_is_used_only_where_one_was_handed_in() -> None:
     assert allowed("max", "kms:GenerateDataKey") == [KEY]
     (grant,) = [each for each in rights("max") if "kms:CreateGrant" in each["Action"]]
     assert grant["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+
+
+def test_weights_under_another_key_can_be_read_and_nothing_be_written_with_it() -> None:
+    assert allowed("weights-with-a-key", "kms:Decrypt") == [WEIGHTS_KEY]
+    assert allowed("weights-with-a-key", "kms:GenerateDataKey") == []
+    assert allowed("max", "kms:Decrypt") == [KEY]
 
 
 def test_interfaces_are_made_only_in_a_network_of_ones_own() -> None:

@@ -92,6 +92,13 @@ def _weights(args: ServingStackArgs) -> Iterator[Violation]:
             "no with model.source: hf, which is fetched over the network",
             "Put the weights into a bucket (model.source: s3://...), or leave network_isolation out.",
         )
+    if chosen.weights_key and not source.startswith("s3://"):
+        allowed = f"no with model.source: {source}, of which no key of yours is needed"
+        yield Violation("target.sagemaker.weights_key", True, allowed, "Remove it.")
+    elif chosen.weights_key and chosen.own_role:
+        allowed = "no with own_role, whose rights are your own"
+        fix = "Remove it, and let that role decrypt with the key."
+        yield Violation("target.sagemaker.weights_key", True, allowed, fix)
     if source.startswith("s3://") and args.model.revision is not None:
         allowed = "left out with weights from a bucket, which has no revisions"
         yield Violation("model.revision", args.model.revision, allowed, "Put it into the path.")

@@ -28,6 +28,9 @@ class SageMakerExisting:
     """Security groups of the containers, handed on whole; go with `vpc`. Default: none."""
     kms_key_arn: pulumi.Input[str] | None = None
     """ARN of a key whose policy lets the containers' role use it; goes with `kms_key`. Default: none."""
+    weights_key_arn: pulumi.Input[str] | None = None
+    """ARN of the key of the weights' bucket, whose policy lets the containers' role decrypt with it; goes
+    with `weights_key`. Default: none."""
     role_arn: pulumi.Input[str] | None = None
     """ARN of a role that sagemaker.amazonaws.com may assume; goes with `own_role`. Default: none."""
     alarm_topic_arn: pulumi.Input[str] | None = None
@@ -43,6 +46,7 @@ class SageMakerExisting:
         for names, field, wanted in (
             (("subnet_ids", "security_group_ids"), "vpc", chosen.vpc),
             (("kms_key_arn",), "kms_key", chosen.kms_key),
+            (("weights_key_arn",), "weights_key", chosen.weights_key),
             (("role_arn",), "own_role", chosen.own_role),
             (("alarm_topic_arn",), "own_topic", chosen.own_topic),
         ):

@@ -55,6 +55,13 @@ def _found(plan: ServingPlan) -> Iterator[tuple[str, str, str]]:
             "target.sagemaker.vpc",
             "The subnets need a gateway endpoint for S3 (or a NAT gateway) to read the weights.",
         )
+    if chosen.kms_key:
+        yield (
+            "key-does-not-reach-the-disk",
+            "target.sagemaker.kms_key",
+            "An instance's own disk, where weights and caches are, is encrypted by its hardware with its own "
+            "key: SageMaker does not use yours there. Yours encrypts the buckets and what is captured.",
+        )
     if chosen.asynchronous is None and plan.timeouts.stream_s > STOP_S:
         yield (
             "streams-end-at-scale-in",

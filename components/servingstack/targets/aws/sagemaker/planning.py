@@ -171,6 +171,7 @@ def _section(plan: ServingPlan, args: ServingStackArgs, row: VendorImage) -> Sag
         network_isolation=isolated,
         vpc=own.vpc,
         kms_key=own.kms_key,
+        weights_key=own.weights_key,
         own_role=own.own_role,
         own_topic=own.own_topic,
         notify_emails=own.notify_emails,

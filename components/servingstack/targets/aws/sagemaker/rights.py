@@ -63,6 +63,8 @@ def policy(plan: ServingPlan) -> Json:
         statements += _buckets(plan)
     if chosen.kms_key:
         statements += _key()
+    if chosen.weights_key:
+        statements.append(_allow("kms:Decrypt", Given("weights_key_arn")))
     if chosen.vpc:
         statements += _network(plan)
     if chosen.asynchronous is not None:

@@ -89,6 +89,8 @@ class SageMakerSection(BaseModel):
     network_isolation: bool
     vpc: bool
     kms_key: bool
+    weights_key: bool = False
+    """Whether the weights' bucket has a KMS key, which the role may decrypt with."""
     own_role: bool
     own_topic: bool
     notify_emails: tuple[str, ...] = ()

@@ -33,8 +33,12 @@ class SageMakerArgs(BaseModel):
     """Whether the containers can reach no network at all. Default: yes where the weights come from a bucket,
     no where they come from the hub."""
     kms_key: YesNo = False
-    """Whether disks, captured data and answers in the bucket are encrypted with a key of your own, its ARN in
-    `existing.kms_key_arn`. Default no, with the service's keys."""
+    """Whether captured data, answers and the stack's buckets are encrypted with a key of your own, its ARN in
+    `existing.kms_key_arn`. An instance's own disk is not: its hardware encrypts that with a key
+    of its own. Default no, with the service's keys."""
+    weights_key: YesNo = False
+    """Whether the weights' bucket is encrypted with a KMS key of your own, its ARN in
+    `existing.weights_key_arn`: the containers' role may then decrypt with it. Default no."""
     own_role: YesNo = False
     """Whether the containers' role is one that exists, its ARN in `existing.role_arn`. Default no, the stack
     makes one with the rights that the plan needs and no other."""
