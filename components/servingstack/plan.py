@@ -317,7 +317,7 @@ class Scaling(BaseModel):
     scale_out_window_s: int
     scale_in_delay_s: int
     scale_in_period_s: int
-    """At most one replica is taken away per such period."""
+    """At most one replica is taken away per such period; 0 where all that are spare go at once."""
     scale_to_zero_after_s: int | None
     hold_s: int | None
     """How long the front door holds a request while a replica starts from zero."""
@@ -408,7 +408,7 @@ class Expected(BaseModel):
 
 
 class Cost(BaseModel):
-    """What it costs. Monthly is 730 hours at the minimum number of replicas."""
+    """What it costs. `monthly_usd` is 730 hours at the minimum number of replicas, which may be none."""
 
     model_config = _CONFIG
     hourly_usd: float
@@ -427,6 +427,15 @@ class Cost(BaseModel):
     """`on-demand`, `own`, or `reference` for a cluster whose price is not known."""
     price_date: str
     price_source: str
+    mean_hourly_usd: float | None = None
+    """With what the mean traffic needs, or the minimum where that is more; None in older plans."""
+    expected_monthly_usd: float | None = None
+    """730 hours of that: what a stack costs that never sleeps."""
+
+    @property
+    def expected(self) -> float:
+        """A month at the mean traffic, as far as the plan knows it."""
+        return self.monthly_usd if self.expected_monthly_usd is None else self.expected_monthly_usd
 
 
 class Alternative(BaseModel):
@@ -571,7 +580,13 @@ class ServingPlan(BaseModel):
             "ttft_p95_ms": _rounded(expected.ttft_p95_ms.value),
             "tpot_p95_ms": _rounded(expected.tpot_p95_ms.value),
             "hourly_usd": _rounded(self.cost.hourly_usd),
+            **self._at_the_mean(),
         }
+
+    def _at_the_mean(self) -> dict[str, Any]:
+        """Where a stack may have no replica, the least that it costs says nothing of what it will."""
+        usd = self.cost.mean_hourly_usd
+        return {} if usd is None or self.scaling.min_replicas else {"mean_hourly_usd": _rounded(usd)}
 
 
 def _named(architecture: Architecture) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from servingstack.cli.comment import LONGEST, comment, marker, read_preview
 from servingstack.cli.diff import Difference
+from servingstack.cli.plan_text import usd
 from servingstack.errors import InvalidInput
 
 from .conftest import CHAT, DRAFTS, Command, Project
@@ -159,3 +160,16 @@ def test_a_comment_never_exceeds_what_is_accepted(project: Project, command: Com
     text = command("preview", "dev", "--diff", "HEAD", "--comment").out
     assert len(text) <= LONGEST + 10
     assert text.count("<details>") == text.count("</details>")
+
+
+def test_a_stack_that_goes_to_zero_is_not_said_to_cost_nothing(project: Project, command: Command) -> None:
+    project.write(CHAT)
+    project.commit()
+    project.write(CHAT | {"scaling": {"min_replicas": 0, "scale_to_zero_after": "10m"}})
+    text = command("preview", "dev", "--diff", "HEAD", "--comment").out
+    cost = command("plan", "dev", "--json").json()["stacks"]["chat"]["cost"]
+    assert cost["monthly_usd"] == 0
+    assert f"→ {usd(cost['expected_monthly_usd'])}" in text
+    assert "at the mean traffic" in text
+    assert "at the mean " in command("plan", "dev").out
+    assert "at the mean traffic" in command("preview", "dev", "--diff", "HEAD").out

@@ -284,3 +284,16 @@ def test_a_number_of_replicas_that_is_no_range_is_said_as_one(least: int, most: 
     found = plan(document(LLAMA_8B, scaling=scaling, traffic={"requests_per_second": 0.1}))
     assert found.architecture.why.startswith(said)
     assert ("is the cheapest" in found.architecture.why) == (most == 1)
+
+
+def test_a_stack_that_may_sleep_says_what_it_costs_at_the_mean() -> None:
+    found = plan(document(scaling={"min_replicas": 0, "scale_to_zero_after": "10m"}))
+    cost, scaling = found.cost, found.scaling
+    assert cost.hourly_usd == cost.monthly_usd == 0
+    assert cost.mean_hourly_usd is not None
+    gpus = scaling.mean_replicas * found.architecture.gpus_per_replica
+    assert cost.mean_hourly_usd == pytest.approx(gpus * cost.per_gpu_hour_usd, rel=1e-3)
+    assert cost.expected_monthly_usd == pytest.approx(730 * cost.mean_hourly_usd, rel=1e-3)
+    assert found.summary()["mean_hourly_usd"] == pytest.approx(cost.mean_hourly_usd, rel=1e-2)
+    older = cost.model_copy(update={"mean_hourly_usd": None, "expected_monthly_usd": None})
+    assert "mean_hourly_usd" not in found.model_copy(update={"cost": older}).summary()

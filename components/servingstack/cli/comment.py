@@ -178,6 +178,15 @@ def _summary(difference: Difference, planned: Mapping[str, Planned]) -> Iterator
         f"**Cost a month: {usd(before)} → {usd(after)} ({_signed(difference.monthly_change)})**, at the "
         "fewest replicas."
     )
+    if difference.asleep:
+        then, now = (
+            sum(getattr(one, side) for one in difference.stacks.values())
+            for side in ("expected_before", "expected_after")
+        )
+        yield (
+            f"At the mean traffic: {usd(then)} → {usd(now)} ({_signed(now - then)}) a month, since a stack "
+            "may sleep; removed stacks are not counted."
+        )
 
 
 def _signed(amount: float) -> str:
@@ -192,7 +201,9 @@ def _stack(name: str, one: StackDiff, planned: Planned) -> Iterator[str]:
     plan = planned.deployed
     yield f"{_text(plan.architecture.why)}"
     cost = f"{usd(one.monthly_before)} → {usd(one.monthly_after)}"
-    yield f"\nCapacity: {_capacity(plan)}. Cost a month: {cost}."
+    used = f"{usd(one.expected_before)} → {usd(one.expected_after)}"
+    mean = f", at the mean traffic {used}" if one.asleep else ""
+    yield f"\nCapacity: {_capacity(plan)}. Cost a month: {cost}{mean}."
     if one.decision:
         yield "\n| decision | before | after |\n|---|---|---|"
         yield from (_row(change) for change in one.decision)

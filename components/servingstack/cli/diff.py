@@ -25,6 +25,11 @@ class StackDiff:
     decision: tuple[Change, ...]
     monthly_before: float
     monthly_after: float
+    expected_before: float
+    """At the mean traffic."""
+    expected_after: float
+    asleep: bool
+    """Whether it may have no replica, then or now, so that the fewest say nothing of what it costs."""
     added: tuple[Resource, ...]
     removed: tuple[Resource, ...]
     changed: tuple[tuple[Resource, tuple[Change, ...]], ...]
@@ -47,6 +52,10 @@ class Difference:
     """Why stacks of the ref could not be planned; they stand here as new."""
 
     @property
+    def asleep(self) -> bool:
+        return any(one.asleep for one in self.stacks.values())
+
+    @property
     def monthly_change(self) -> float:
         """USD per month, all stacks together."""
         return (
@@ -65,6 +74,11 @@ class Difference:
                 "before": round(one.monthly_before, 2),
                 "after": round(one.monthly_after, 2),
                 "change": round(one.monthly_after - one.monthly_before, 2),
+            },
+            "expected_monthly_usd": {
+                "before": round(one.expected_before, 2),
+                "after": round(one.expected_after, 2),
+                "change": round(one.expected_after - one.expected_before, 2),
             },
             "resources": {
                 "added": [_identity(item) for item in one.added],
@@ -104,6 +118,9 @@ def _stack(old: Planned | None, new: Planned, graph: tuple[Resource, ...]) -> St
         decision=decision_changes({} if old is None else _decisions(old.deployed), _decisions(new.deployed)),
         monthly_before=0.0 if old is None else old.deployed.cost.monthly_usd,
         monthly_after=new.deployed.cost.monthly_usd,
+        expected_before=0.0 if old is None else old.deployed.cost.expected,
+        expected_after=new.deployed.cost.expected,
+        asleep=any(each.deployed.scaling.min_replicas == 0 for each in (old, new) if each is not None),
         added=tuple(item for key, item in now.items() if key not in then),
         removed=tuple(item for key, item in then.items() if key not in now),
         changed=tuple((item, fields) for item, fields in found if fields),

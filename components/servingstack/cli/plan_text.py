@@ -17,7 +17,6 @@ from servingstack.cli.source import Planned, Source, entries
 from servingstack.plan import (
     Architecture,
     Batching,
-    Cost,
     Estimate,
     Expected,
     GpuPart,
@@ -60,9 +59,13 @@ def print_plans(source: Source, planned: Mapping[str, Planned]) -> None:
             sum(plan.cost.hourly_usd for plan in plans) + idle,
             sum(plan.cost.monthly_usd for plan in plans) + idle * HOURS,
         )
+        mean = sum(plan.cost.expected for plan in plans) + idle * HOURS
+        asleep = any(plan.scaling.min_replicas == 0 for plan in plans)
+        used = f", {usd(mean)} a month at the mean traffic" if asleep else ""
         out.print(
             Text(
-                f"Total of {len(plans)} stacks: {usd(hourly)} an hour, {usd(monthly)} a month.", style="bold"
+                f"Total of {len(plans)} stacks: {usd(hourly)} an hour, {usd(monthly)} a month{used}.",
+                style="bold",
             )
         )
 
@@ -105,7 +108,7 @@ def plan_view(plan: ServingPlan) -> RenderableType:
         *_section("Expected at the peak", expected_table(plan)),
         *_section(
             "Cost",
-            _pairs(_cost_rows(plan.cost, "requests" if _whole(plan) else "output tokens", _hour(plan))),
+            _pairs(_cost_rows(plan, "requests" if _whole(plan) else "output tokens", _hour(plan))),
         ),
     ]
     if plan.alternatives:
@@ -369,12 +372,18 @@ def _hour(plan: ServingPlan) -> str:
     return "a GPU hour" if plan.architecture.gpu_part is None else "an hour of that part of a GPU"
 
 
-def _cost_rows(cost: Cost, unit: str, hour: str) -> Iterable[tuple[str, str]]:
+def _cost_rows(plan: ServingPlan, unit: str, hour: str) -> Iterable[tuple[str, str]]:
+    cost = plan.cost
     yield "hourly", f"{usd(cost.hourly_usd)} at the minimum, {usd(cost.peak_hourly_usd)} at the peak"
     yield (
         "monthly",
         f"{usd(cost.monthly_usd)} (730 h at the minimum), of it {usd(cost.warm_monthly_usd)} to stay warm",
     )
+    if plan.scaling.min_replicas == 0 and cost.mean_hourly_usd is not None:
+        yield (
+            "at the mean",
+            f"{usd(cost.mean_hourly_usd)} an hour, {usd(cost.expected)} a month if it never sleeps",
+        )
     yield (
         "per unit",
         (

@@ -111,6 +111,9 @@ def _stack_lines(one: StackDiff) -> Iterator[Text]:
         yield Text(f"  {line}")
     if one.monthly_before != one.monthly_after:
         yield Text(f"  cost a month: {usd(one.monthly_before)} => {usd(one.monthly_after)}")
+    if one.asleep:
+        used = f"{usd(one.expected_before)} => {usd(one.expected_after)}"
+        yield Text(f"  cost a month at the mean traffic: {used}")
     for item in one.added:
         yield Text(f"  + {item.name}  {item.type}", style="green")
     for item in one.removed:

@@ -63,6 +63,8 @@ def cost(demand: Demand, chosen: Solution) -> Cost:
         basis=offer.basis,
         price_date=offer.price_date,
         price_source=offer.price_source,
+        mean_hourly_usd=round(fleet.steady_usd, 4),
+        expected_monthly_usd=round(fleet.steady_usd * HOURS, 2),
     )
 
 

@@ -250,7 +250,7 @@ def _section(
 def _cost(args: ServingStackArgs, machine: catalog.InstanceType, scaling: Scaling) -> Cost:
     price = catalog.prices("replicate", machine.name)[0]
     usd = price.usd_per_hour
-    peak = usd * scaling.max_replicas
+    peak, mean = usd * scaling.max_replicas, max(scaling.mean_replicas, scaling.min_replicas)
     budget = args.hardware.max_hourly_cost
     if budget is not None and peak > budget:
         raise Infeasible(
@@ -268,4 +268,6 @@ def _cost(args: ServingStackArgs, machine: catalog.InstanceType, scaling: Scalin
         basis="on-demand",
         price_date=price.date,
         price_source=price.source,
+        mean_hourly_usd=round(usd * mean, 4),
+        expected_monthly_usd=round(usd * mean * HOURS, 2),
     )
