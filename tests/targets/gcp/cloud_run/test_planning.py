@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.targets.gcp.cloud_run.documents import COLLECTED, COLLECTOR, DEFAULTS, IN_IMAGE, MAX, document
+from tests.targets.gcp.google_api import schema
 
 from servingstack import catalog
 from servingstack.errors import Infeasible, InvalidInput
@@ -243,6 +244,25 @@ def test_an_uptime_check_pages_where_it_is_on() -> None:
     off = plan(document(MAX, target={"cloud_run": {"uptime_check": False}}))
     for found in (plan(DEFAULTS), off):
         assert "ServingUnreachable" not in {alert.name for alert in found.monitoring.alerts}
+
+
+def test_labels_that_the_stack_sets_itself_are_refused_and_not_dropped() -> None:
+    own = dict.fromkeys(("stack", "component", "part-of", "managed-by"), "mine")
+    alerts = {"alerts": {"labels": {"severity": "low"}}}
+    found = refused(document(labels={**own, "team": "ml"}, observability=alerts))
+    assert set(found) == {f"labels.{key}" for key in own} | {"observability.alerts.labels.severity"}
+    assert set(own) <= set(section(plan(DEFAULTS)).labels)
+
+
+def test_more_labels_than_a_resource_takes_are_refused() -> None:
+    described = schema("monitoring.v3", "AlertPolicy")["properties"]["userLabels"]["description"]
+    assert f"up to {limits.MOST_LABELS} entries" in described
+    assert "labels" in refused(document(labels={f"k{index}": "v" for index in range(70)}))
+    most = {f"k{index}": "v" for index in range(59)}
+    assert len(section(plan(document(labels=most))).labels) == 63  # and the severity of a policy
+    assert "labels" in refused(document(labels={**most, "one-more": "v"}))
+    alerts = {"alerts": {"labels": {"one_more": "v"}}}
+    assert "labels" in refused(document(labels=most, observability=alerts))
 
 
 def test_an_idle_time_that_cannot_be_set_is_refused() -> None:

@@ -21,7 +21,7 @@ from servingstack.watched import Alert, Objective
 
 from . import collector
 from . import scope as s
-from .section import CloudRunSection
+from .section import SEVERITY, CloudRunSection
 
 Body = dict[str, Any]
 SERVICE, MONITORED = "service", "monitored"
@@ -352,7 +352,7 @@ def alert_policy(plan: ServingPlan, alert: Alert) -> Body:
         "conditions": [{"display_name": alert.name, PROMQL: condition}],
         "documentation": documentation,
         "alert_strategy": {"auto_close": f"{AUTO_CLOSE_S}s"},
-        "user_labels": section(plan).labels | alert.labels | {"severity": alert.severity},
+        "user_labels": section(plan).labels | alert.labels | {SEVERITY: alert.severity},
     }
 
 

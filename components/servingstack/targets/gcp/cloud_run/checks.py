@@ -15,7 +15,8 @@ from servingstack.args import SecretKey, ServingStackArgs
 from servingstack.errors import Violation
 from servingstack.units import format_duration
 
-from .limits import IDLE_S, LARGEST_CONCURRENCY, PENDING_STARTS, RESERVED_VARIABLES
+from .limits import IDLE_S, LARGEST_CONCURRENCY, MOST_LABELS, PENDING_STARTS, RESERVED_VARIABLES
+from .section import OWN_LABELS, SEVERITY
 
 IN_IMAGE = "image://"
 ANYONE = ("allUsers", "allAuthenticatedUsers")
@@ -176,10 +177,26 @@ def _variables(args: ServingStackArgs) -> Iterator[Violation]:
 
 
 def _labels(args: ServingStackArgs) -> Iterator[Violation]:
-    for key, value in (args.labels or {}).items():
+    own, alerts = dict(args.labels or {}), args.observability.alerts
+    of_alerts = {} if alerts is None else dict(alerts.labels or {})
+    yield from _each_label("labels", own, OWN_LABELS)
+    yield from _each_label("observability.alerts.labels", of_alerts, (*OWN_LABELS, SEVERITY))
+    taken = (*OWN_LABELS, SEVERITY) if alerts is not None else OWN_LABELS
+    both, path = (
+        {**own, **of_alerts},
+        "labels" if len(own) >= len(of_alerts) else "observability.alerts.labels",
+    )
+    if len(both) > (most := MOST_LABELS - len(taken)):
+        allowed = (
+            f"at most {most}, those of alerts included: a resource has {MOST_LABELS}, some the stack's own"
+        )
+        yield Violation(path, f"{len(both)} labels", allowed, "Remove some.")
+
+
+def _each_label(path: str, labels: dict[str, str], taken: tuple[str, ...]) -> Iterator[Violation]:
+    for key, value in labels.items():
         if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
-            yield Violation(f"labels.{key}", value, LABEL_RULE, "Use such a label.")
-    alerts = args.observability.alerts
-    for key, value in ({} if alerts is None else alerts.labels or {}).items():
-        if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value):
-            yield Violation(f"observability.alerts.labels.{key}", value, LABEL_RULE, "Use such a label.")
+            yield Violation(f"{path}.{key}", value, LABEL_RULE, "Use such a label.")
+        elif key in taken:
+            allowed = f"another key: {', '.join(taken)} are the stack's own"
+            yield Violation(f"{path}.{key}", value, allowed, "Rename it.")

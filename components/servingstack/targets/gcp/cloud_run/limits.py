@@ -11,6 +11,9 @@ from __future__ import annotations
 
 LONGEST_REQUEST_S = 3600
 """docs.cloud.google.com/run/docs/configuring/request-timeout and run/quotas: 60 minutes at most."""
+MOST_LABELS = 64
+"""On a resource (cloud.google.com/resource-manager/docs/labels-overview; discovery document monitoring v3,
+AlertPolicy.userLabels)."""
 LARGEST_CONCURRENCY = 1000
 """docs.cloud.google.com/run/docs/about-concurrency and run/quotas: requests per instance."""
 LONGEST_START_S = 1800

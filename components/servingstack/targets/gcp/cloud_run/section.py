@@ -18,6 +18,12 @@ Egress = Literal["ALL_TRAFFIC", "PRIVATE_RANGES_ONLY"]
 _CONFIG = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
+OWN_LABELS = ("stack", "component", "part-of", "managed-by")
+"""Keys of the labels that every resource of a stack has from the stack itself."""
+SEVERITY = "severity"
+"""Key of the one more that an alert policy has."""
+
+
 class SecretVersion(BaseModel):
     """One version of a Secret Manager secret."""
 
