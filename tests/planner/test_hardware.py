@@ -286,3 +286,25 @@ def test_an_own_price_without_a_region_is_paid_in_the_cheapest_that_sells_the_ma
         sold = {row.region: row.usd_per_hour for row in catalog.prices(can.cloud, offer.instance_type)}
         assert offer.region is not None
         assert sold[offer.region] == min(sold.values())
+
+
+def test_a_price_per_gpu_does_not_rent_the_largest_host_around_it() -> None:
+    found = plan(
+        document(
+            LLAMA_8B,
+            traffic={"requests_per_second": 1},
+            target={"option": "kubernetes", "cloud": "aws", "region": "us-east-1"},
+            hardware={"accelerators": ["l4"], "gpus_per_replica": 1, "prices": {"l4": 0.5}},
+        )
+    ).architecture
+    fits = [
+        row
+        for row in catalog.instance_types("aws", gpu="l4")
+        if row.gpu_count == 1
+        and 0.9 * row.vcpus - 0.5 >= found.cpu_request
+        and int(0.85 * row.memory_gib * GIB) >= found.memory_request_bytes
+    ]
+    listed = {row.name: catalog.price("aws", row.name, "us-east-1") for row in fits}
+    cheapest = min((each.usd_per_hour, name) for name, each in listed.items() if each is not None)
+    assert found.instance_type == cheapest[1]
+    assert len(listed) > 1

@@ -58,6 +58,9 @@ class Offer:
     """Whether a replica takes the whole node."""
     cut: Cut | None = None
     """Which part of a GPU a replica takes; None for whole ones. `gpus_per_node` then counts parts."""
+    list_usd: float = 0.0
+    """What the catalog asks for the machine per hour, whatever the user pays; infinite where it is not known,
+    0 for what is no machine of a cloud."""
 
     @property
     def most_gpus(self) -> int:
@@ -309,6 +312,8 @@ class _Priced:
     basis: str
     date: str
     source: str
+    listed: float
+    """Of the catalog; infinite where it has none."""
 
 
 def _cloud(args: ServingStackArgs, can: Capabilities) -> str | None:
@@ -349,10 +354,11 @@ def _machine_price(machine: InstanceType, args: ServingStackArgs, can: Capabilit
         where = region if region is not None or row is None else row.region
         if where is None and not can.on_kubernetes:
             return None
-        return _Priced(per_machine, where, "own", "given", "hardware.prices")
+        listed = math.inf if row is None else row.usd_per_hour
+        return _Priced(per_machine, where, "own", "given", "hardware.prices", listed)
     if row is None:
         return None
-    return _Priced(row.usd_per_hour, row.region, "on-demand", row.date, row.source)
+    return _Priced(row.usd_per_hour, row.region, "on-demand", row.date, row.source, row.usd_per_hour)
 
 
 @cache
@@ -381,6 +387,7 @@ def _of_machine(machine: InstanceType, priced: _Priced, can: Capabilities) -> Of
         basis=priced.basis,
         price_date=priced.date,
         price_source=priced.source,
+        list_usd=priced.listed,
     )
 
 

@@ -19,7 +19,7 @@ from .checks import check_engine, option_violations
 from .demand import resolve
 from .hardware import CLOUDS
 from .refusal import Unmet
-from .search import search
+from .search import Order, search
 
 Refusal = InvalidInput | Infeasible
 
@@ -29,7 +29,7 @@ class Planned:
     """A plan and what the search minimised for it."""
 
     plan: ServingPlan
-    order: tuple[float, float, float, str, str]
+    order: Order
 
 
 def choose(args: ServingStackArgs) -> ServingPlan:
@@ -93,7 +93,7 @@ def plan_for(args: ServingStackArgs, can: Capabilities) -> Planned:
         raise InvalidInput(found)
     if can.published:
         made = published(can.option).whole(args)
-        return Planned(made, (made.cost.hourly_usd, made.cost.peak_hourly_usd, 0.0, can.option, ""))
+        return Planned(made, (made.cost.hourly_usd, made.cost.peak_hourly_usd, 0.0, 0.0, 0, can.option, ""))
     demand = resolve(args, can)
     check_engine(demand)
     outcome = search(demand)

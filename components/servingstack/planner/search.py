@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from servingstack.catalog import Gpu, Model
 from servingstack.errors import InvalidInput, Violation
@@ -23,6 +24,8 @@ from .hardware import Offer, offers
 from .parallelism import Pins, legal_tp, pipelines, splits, tp_refusal, uneven
 from .precision import cast_on, fallback, requested
 
+Order: TypeAlias = tuple[float, float, float, float, int, str, str]
+
 
 @dataclass(frozen=True, slots=True)
 class Solution:
@@ -32,14 +35,17 @@ class Solution:
     fleet: Fleet
 
     @property
-    def order(self) -> tuple[float, float, float, str, str]:
-        """What is minimised, and how ties break."""
+    def order(self) -> Order:
+        """What is minimised, and how ties break: a price per GPU says nothing of the machine around it, so of
+        those that cost the same the one that is cheapest in the catalog is taken, then the smallest."""
         found, offer = self.fit.layout, self.fit.layout.offer
         gpus = round(self.fleet.high * found.gpus * offer.price_share, 6)
         return (
             round(self.fleet.steady_usd, 6),
             round(self.fleet.peak_usd, 6),
             gpus,
+            offer.list_usd,
+            0 if offer.memory_per_node is None else offer.memory_per_node,
             offer.label,
             f"{offer.cloud}{found.tp:03d}{found.pp:03d}",
         )
