@@ -15,6 +15,8 @@ from servingstack.errors import Infeasible, InvalidInput
 from servingstack.plan import ServingPlan
 from servingstack.planner import host, plan
 from servingstack.targets.azure.container_apps import limits
+from servingstack.targets.azure.container_apps.app import tags
+from servingstack.targets.azure.container_apps.checks import OWN_TAGS
 from servingstack.targets.azure.container_apps.planning import PLANNED_SCRATCH_BYTES
 from servingstack.targets.azure.container_apps.section import ContainerAppsSection
 
@@ -308,6 +310,12 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
         "target.container_apps.workload_profile",
         "target.container_apps.own_workspace",
     } <= set(found)
+
+
+def test_labels_that_the_stack_sets_itself_are_refused_and_not_dropped() -> None:
+    given = {"Name": "mine", "component": "mine", "part-of": "mine", "managed-by": "mine", "team": "ml"}
+    assert set(refused(document(labels=given))) == {f"labels.{key}" for key in given if key != "team"}
+    assert set(tags(plan(DEFAULTS))) == set(OWN_TAGS)
 
 
 def test_a_stack_sleeps_only_where_a_request_can_outwait_its_cold_start() -> None:

@@ -29,6 +29,8 @@ STORAGE_NAME = r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$"
 MOST_TAGS = 45
 """Azure takes 50 on a resource, some of them the stack's own
 (learn.microsoft.com/azure/azure-resource-manager/management/tag-resources)."""
+OWN_TAGS = ("name", "component", "part-of", "managed-by")
+"""Keys of the tags that every resource has from the stack itself (app.tags)."""
 _NO_TAG = re.compile(r"[<>%&\\?/]")
 
 
@@ -188,6 +190,9 @@ def _tags(args: ServingStackArgs) -> Iterator[Violation]:
         if _NO_TAG.search(key) is not None:
             fix = "Use a key of your own without it."
             yield Violation(f"labels.{key}", value, r"a key without `<>%&\?/`, as Azure's tags need", fix)
+        elif key.lower() in OWN_TAGS:  # Azure's names of tags know no case
+            allowed = f"another key: {', '.join(OWN_TAGS)} are the stack's own"
+            yield Violation(f"labels.{key}", value, allowed, "Rename it.")
     if len(labels) > MOST_TAGS:
         fix = "Remove some."
         yield Violation("labels", f"{len(labels)} labels", f"at most {MOST_TAGS}: Azure's tags are 50", fix)
