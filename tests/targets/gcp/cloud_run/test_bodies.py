@@ -11,7 +11,7 @@ import pytest
 from tests.engines import triton_documents
 from tests.recorder import Run, record
 from tests.targets.gcp.cloud_run.documents import COLLECTED, DEFAULTS, EXISTING, IN_IMAGE, MAX, document
-from tests.targets.gcp.google_api import MESSAGES, problems, translated, unsealed
+from tests.targets.gcp.google_api import MESSAGES, problems, schema, translated, unsealed
 
 from servingstack.component import ServingStack
 from servingstack.plan import ServingPlan
@@ -311,6 +311,14 @@ def test_the_alert_on_the_uptime_check_asks_for_that_check_by_its_id() -> None:
     assert 'check_id="chat-eu-health-x7Yz"' in query
     assert "{uptime_check}" not in json.dumps([each.inputs for each in run.of_type(POLICY)])
     assert policy.inputs["notificationChannels"] == EXISTING["notification_channels"]
+
+
+def test_a_dollar_in_a_variable_stays_as_it_is_since_cloud_run_expands_none() -> None:
+    described = schema("run.v2", "GoogleCloudRunV2EnvVar")["properties"]["value"]["description"]
+    assert "Variable references are not supported" in described
+    given = document(engine={"kind": "vllm", "extra_env": {"GREETING": "$(HOME) and $$"}})
+    (engine,) = run_of(given).of_type(SERVICE)[0].inputs["template"]["containers"]
+    assert {"name": "GREETING", "value": "$(HOME) and $$"} in engine["envs"]
 
 
 def test_no_output_was_written_into_a_text_f071(runs: dict[str, Run]) -> None:
