@@ -265,6 +265,13 @@ def test_more_labels_than_a_resource_takes_are_refused() -> None:
     assert "labels" in refused(document(labels=most, observability=alerts))
 
 
+def test_a_bucket_that_cannot_exist_is_refused() -> None:
+    for bucket in ("A:B_c", "My-Models", "ab", "models-", "goog-models", "a" * 64):
+        assert "bucket" in refused(document(model={"source": f"gs://{bucket}/qwen"}))["model.source"]
+    for bucket in ("models", "acme.example.com", "my_models-2", "a" * 63):
+        assert section(plan(document(model={"source": f"gs://{bucket}/qwen"}))).bucket == bucket
+
+
 def test_an_idle_time_that_cannot_be_set_is_refused() -> None:
     text = refused(document(scaling={"min_replicas": 0, "scale_to_zero_after": "5m"}))[
         "scaling.scale_to_zero_after"

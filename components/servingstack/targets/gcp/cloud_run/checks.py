@@ -18,7 +18,10 @@ from servingstack.units import format_duration
 from .limits import IDLE_S, LARGEST_CONCURRENCY, MOST_LABELS, PENDING_STARTS, RESERVED_VARIABLES
 from .section import OWN_LABELS, SEVERITY
 
-IN_IMAGE = "image://"
+IN_IMAGE, BUCKET = "image://", "gs://"
+_BUCKET_NAME = re.compile(r"(?=.{3,222}$)(?!goog)[a-z0-9][a-z0-9_-]{0,62}(\.[a-z0-9_-]{1,63})*(?<=[a-z0-9])")
+# docs.cloud.google.com/storage/docs/buckets, "Bucket names": 3 to 63 characters, 222 with dots and then 63 in
+# each part; a letter or digit at both ends; not `goog` first.
 ANYONE = ("allUsers", "allAuthenticatedUsers")
 _LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
@@ -76,7 +79,14 @@ def _region(args: ServingStackArgs) -> Iterator[Violation]:
 
 
 def _weights(args: ServingStackArgs) -> Iterator[Violation]:
-    """Weights in an image are in an image of the user's own."""
+    """Weights in an image are in an image of the user's own, and a bucket has a name that one can have."""
+    if args.model.source.startswith(BUCKET):
+        bucket = args.model.source.removeprefix(BUCKET).partition("/")[0]
+        if not _BUCKET_NAME.fullmatch(bucket):
+            allowed = (
+                "gs://<bucket>/<path>, the bucket of 3 to 63 lower case letters, digits, `-`, `_` and `.`"
+            )
+            yield Violation("model.source", args.model.source, allowed, "Correct the bucket's name.")
     if args.model.source.startswith(IN_IMAGE) and _engine(args, "image") is None:
         allowed = f"an image of your own that has the weights of {args.model.source}"
         fix = "Build one from the engine's image, push it to Artifact Registry, and name it by digest."
