@@ -120,3 +120,23 @@ def test_overrides_that_the_resources_do_not_take_are_refused_without_an_sdk(opt
     with pytest.raises(InvalidInput) as refused:
         _plan({"id": "BAAI/bge-m3"}, **asked | {"traffic": {"requests_per_second": 1}})
     assert [each.path for each in refused.value.violations] == ["overrides.no-such-role"]
+
+
+def test_an_automatic_choice_takes_the_settings_of_the_option_it_takes_and_names_the_others() -> None:
+    target = {"cloud": "auto", "cloud_run": {}, "sagemaker": {}, "kubernetes": {}}
+    found = _plan(target=target)
+    unused = {w.path for w in found.warnings if w.code == "settings-not-used"}
+    chosen = f"target.{found.architecture.option.replace('-', '_')}"
+    assert unused == {f"target.{name}" for name in target if name != "cloud"} - {chosen}
+
+
+def test_where_every_option_refuses_the_input_each_says_why() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        _plan(QWEN | {"source": "s3://bucket/weights"}, target={"cloud": "aws"}, stream_timeout="15m")
+    found = {
+        (each.path, option)
+        for each in refused.value.violations
+        for option in ("sagemaker", "kubernetes")
+        if f"option {option}" in each.allowed
+    }
+    assert {("stream_timeout", "sagemaker"), ("model.source", "kubernetes")} <= found

@@ -16,6 +16,7 @@ from servingstack.errors import InvalidInput, Violation
 from servingstack.targets import REGISTRY, Capabilities, all_capabilities
 
 from .demand import Demand
+from .hardware import CLOUDS
 
 
 def _others(names: list[str]) -> str:
@@ -77,8 +78,17 @@ def _cluster_only(args: ServingStackArgs, can: Capabilities) -> Iterator[Violati
 def _foreign(args: ServingStackArgs, can: Capabilities) -> Iterator[Violation]:
     """Settings of another option, another cloud, a source that nobody would fetch."""
     if can.cloud is not None and args.target.cloud not in (None, "auto", can.cloud):
-        fix = f"Use cloud: {can.cloud}, or another option."
-        yield Violation("target.cloud", args.target.cloud, f"{can.cloud} for option {can.option}", fix)
+        if can.cloud in CLOUDS:
+            allowed, fix = (
+                f"{can.cloud} for option {can.option}",
+                f"Use cloud: {can.cloud}, or another option.",
+            )
+        else:
+            allowed = f"left out for option {can.option}, which is of no cloud"
+            fix = "Leave target.cloud out, or use another option."
+        yield Violation("target.cloud", args.target.cloud, allowed, fix)
+    if args.target.option == "auto":
+        return  # settings wait for the option that they are of; the plan says which were not used
     for option, entry in REGISTRY.items():
         name = entry.settings
         if name is not None and option != can.option and name in args.target.model_fields_set:

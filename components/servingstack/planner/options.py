@@ -7,12 +7,19 @@ service that is refused late, by its own limits, loses like any other and says w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from servingstack.args import ServingStackArgs
-from servingstack.errors import Infeasible, InvalidInput
+from servingstack.errors import Infeasible, InvalidInput, Violation
 from servingstack.plan import Alternative, PlanWarning, ServingPlan
-from servingstack.targets import Capabilities, all_capabilities, check_overrides, planning, published
+from servingstack.targets import (
+    REGISTRY,
+    Capabilities,
+    all_capabilities,
+    check_overrides,
+    planning,
+    published,
+)
 
 from .assemble import assemble
 from .checks import check_engine, option_violations
@@ -53,7 +60,7 @@ def choose(args: ServingStackArgs) -> ServingPlan:
     return plan.model_copy(
         update={
             "alternatives": (*lost, *plan.alternatives),
-            "warnings": (*plan.warnings, *_brought(plan, refused)),
+            "warnings": (*plan.warnings, *_brought(plan, refused), *_unused(args, plan)),
         }
     )
 
@@ -71,6 +78,19 @@ def _brought(plan: ServingPlan, refused: list[tuple[Capabilities, Refusal]]) -> 
             "that you bring, with such nodes. Set target.option: kubernetes if that is meant."
         ),
     )
+
+
+def _unused(args: ServingStackArgs, plan: ServingPlan) -> Iterator[PlanWarning]:
+    """Settings of options that an automatic choice did not take."""
+    chosen = plan.architecture.option
+    for option, entry in REGISTRY.items():
+        name = "kubernetes" if option == "kubernetes" else entry.settings
+        if name is not None and option != chosen and name in args.target.model_fields_set:
+            yield PlanWarning(
+                code="settings-not-used",
+                path=f"target.{name}",
+                message=f"{chosen} was chosen, so what is set for {option} says nothing here.",
+            )
 
 
 def candidates(args: ServingStackArgs) -> list[list[Capabilities]]:
@@ -106,13 +126,28 @@ def plan_for(args: ServingStackArgs, can: Capabilities) -> Planned:
 
 def _refusal(refused: list[tuple[Capabilities, Refusal]]) -> Refusal:
     """What to raise where no option serves: an input that is wrong everywhere, else what binds at last."""
-    _, last = refused[-1]
     unable = next((reason for _, reason in reversed(refused) if isinstance(reason, Infeasible)), None)
     if unable is None:
-        return last
+        return InvalidInput(_everywhere(refused))
     others = [f"option {can.option}: {_first(reason)}" for can, reason in refused if reason is not unable]
     whole = unable.told() if isinstance(unable, Unmet) else unable
     return Infeasible(whole.binding, whole.nearest, (*whole.considered, *others))
+
+
+def _everywhere(refused: list[tuple[Capabilities, Refusal]]) -> Iterator[Violation]:
+    """What is wrong for every option once, as it is; and what only some options refuse, each with whose it
+    is: any of them is a way out."""
+    by_option = {can.option: reason.violations for can, reason in refused if isinstance(reason, InvalidInput)}
+    common = [
+        each for each in next(iter(by_option.values())) if all(each in found for found in by_option.values())
+    ]
+    if common:
+        yield from common  # no option serves before these are mended; the rest may then be none
+        return
+    for option, found in by_option.items():
+        for each in found:
+            own = each.allowed if f"option {option}" in each.allowed else f"option {option}: {each.allowed}"
+            yield replace(each, allowed=own)
 
 
 def _first(reason: Refusal) -> str:
