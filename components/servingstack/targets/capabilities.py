@@ -36,7 +36,7 @@ class Directory:
     """Whether the path after the first segment of the source stays below the root, as it does where a whole
     volume or bucket is mounted; else the root itself holds the weights."""
     whole_files: bool = False
-    """Whether only whole files are read fast there, as from a bucket that is mounted by FUSE."""
+    """Whether only whole files are read fast there, as from a bucket that is mounted by FUSE, or a share."""
     in_image: bool = False
     """Whether the source is a path of the image itself."""
 

@@ -11,6 +11,7 @@ import pytest
 from tests.targets.azure.container_apps.documents import DEFAULTS, MAX, document
 
 from servingstack import catalog
+from servingstack.engines.registry import ENGINES
 from servingstack.errors import Infeasible, InvalidInput
 from servingstack.plan import ServingPlan
 from servingstack.planner import host, plan
@@ -316,6 +317,15 @@ def test_labels_that_the_stack_sets_itself_are_refused_and_not_dropped() -> None
     given = {"Name": "mine", "component": "mine", "part-of": "mine", "managed-by": "mine", "team": "ml"}
     assert set(refused(document(labels=given))) == {f"labels.{key}" for key in given if key != "team"}
     assert set(tags(plan(DEFAULTS))) == set(OWN_TAGS)
+
+
+def test_weights_on_a_share_are_read_file_by_file() -> None:
+    """Engines map a checkpoint and read it piece by piece, each of which is a call to the share."""
+    whole = {flag.name for flag in ENGINES["vllm"].whole_files}
+    on_share, from_hub = ({flag.name for flag in plan(given).container.flags} for given in (MAX, DEFAULTS))
+    assert whole
+    assert whole <= on_share
+    assert not whole & from_hub
 
 
 def test_a_stack_sleeps_only_where_a_request_can_outwait_its_cold_start() -> None:

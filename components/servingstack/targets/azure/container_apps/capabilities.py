@@ -39,5 +39,7 @@ CAPABILITIES = Capabilities(
         "was found); a GPU engine's image 101 s on Azure (kaito issue 2325); a small share on SSD 125 MiB/s "
         "(azure-storage-file-share, ShareCreateOptions), less what a protocol takes",
     ),
-    directories={"azurefile": Directory("/models", keeps_path=True)},
+    # What an engine maps and reads piece by piece is slow on a share (vllm pull request 24469, NFS; ollama
+    # issue 5826, Azure Files by NFS).
+    directories={"azurefile": Directory("/models", keeps_path=True, whole_files=True)},
 )
