@@ -371,3 +371,16 @@ def test_two_objectives_that_no_hardware_keeps_are_lengthened_together() -> None
     changes = dict(part.removeprefix("slo.").split(": ") for part in both.split(", "))
     assert set(changes) == {"ttft_p95", "tpot_p95"}
     assert plan({**asked, "slo": changes}).architecture.accelerator
+
+
+def test_what_a_service_refuses_by_its_own_limits_is_not_suggested_for_it() -> None:
+    asked = {
+        "name": "chat",
+        "model": {"id": "Qwen/Qwen2.5-72B-Instruct", "max_model_len": 4096},
+        "target": {"option": "container-apps"},
+    }
+    with pytest.raises(Infeasible) as refused:  # at four bits it fits the GPU, and not a replica's own disk
+        plan(asked)
+    assert not [each for each in refused.value.nearest if "AWQ" in each.change]
+    with pytest.raises(InvalidInput, match="disk"):
+        plan(asked | {"model": {**asked["model"], "id": "Qwen/Qwen2.5-72B-Instruct-AWQ"}})

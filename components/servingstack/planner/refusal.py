@@ -14,9 +14,11 @@ from servingstack import catalog
 from servingstack.args import ServingStackArgs, latency_objectives
 from servingstack.engines.registry import tuning
 from servingstack.errors import Infeasible, InvalidInput, Nearest
-from servingstack.targets import Capabilities
+from servingstack.targets import Capabilities, planning
 from servingstack.units import format_duration
 
+from .assemble import assemble
+from .checks import option_violations
 from .demand import resolve
 from .precision import siblings
 from .search import Outcome, Solution, search
@@ -53,10 +55,19 @@ class Unmet(Infeasible):
 
 
 def _solve(args: ServingStackArgs, can: Capabilities) -> Solution | None:
+    """The plan that a change would give, if the option takes it: a service refuses by limits of its own,
+    some of which only a whole plan shows."""
     try:
-        return search(resolve(args, can)).best
-    except InvalidInput:
+        demand = resolve(args, can)
+        outcome = search(demand)
+        if outcome.best is None or can.on_kubernetes:
+            return outcome.best
+        if option_violations(args, can) or planning(can.option).violations(args):
+            return None
+        assemble(demand, outcome, outcome.best)
+    except (InvalidInput, Infeasible):
         return None
+    return outcome.best
 
 
 def _with(args: ServingStackArgs, part: str, **fields: Any) -> ServingStackArgs:
