@@ -306,6 +306,19 @@ def test_what_the_service_does_not_count_is_named_with_its_reason(plans: dict[st
     assert "queue_depth" in {each.id for each in plans["queued"].monitoring.signals}
 
 
+@pytest.mark.parametrize("name", ["queued", "queued-warm"])
+def test_a_queue_has_no_alarm_on_series_that_only_real_time_endpoints_have(
+    plans: dict[str, ServingPlan], name: str
+) -> None:
+    """A PromQL alarm without its series is OK for ever: it is named as unavailable instead."""
+    found = plans[name].monitoring
+    assert all(condition.metrics for alert in found.alerts for condition in alert.conditions)
+    reasons = {each.signal: each.reason for each in found.unavailable}
+    assert "asynchronous" in reasons["stalled_replicas"]
+    assert "asynchronous" in reasons["ttft_p95"]
+    assert "stalled_replicas" not in {each.signal for each in plans["defaults"].monitoring.unavailable}
+
+
 def board(name: str) -> dict[str, Any]:
     return json.loads(by_role(run(name))["dashboard"].inputs["dashboardBody"])
 

@@ -1,7 +1,8 @@
 """Alerts: two or more per objective, and a few for what an objective sees too late or not at all.
 
 Trap: a PromQL alarm is OK while its series is absent, so an objective that only the engine counts would be
-silent where detailed observability is off. What must exist is therefore asked for with `absent`.
+silent where detailed observability is off. What must exist is therefore asked for with `absent`, and an
+asynchronous endpoint, which has none of it, gets no such alarm at all.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _drafts(stack: Stack, promised: Sequence[Objective], version: str) -> Iterat
         yield from _burning(stack, objective, version)
     if any(by_engine(objective) for objective in promised):
         yield _absent(stack, version)
-    if stack.generates:
+    if stack.generates and not is_asynchronous(stack):
         yield _zombie(stack)
     yield from _of_backlog(stack) if is_asynchronous(stack) else _of_capacity(stack)
 

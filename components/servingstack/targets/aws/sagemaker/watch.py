@@ -17,6 +17,12 @@ _TOKENS = ("ttft", "tpot")
 _ENGINE_ONLY = "SageMaker publishes it to CloudWatch's PromQL endpoint alone, where no dashboard reads it"
 
 
+_REAL_TIME_ONLY = (
+    "The engine's own series come by detailed observability, which SageMaker offers for real-time endpoints "
+    "(dg/monitoring-cloudwatch-detailed-observability), and this one is asynchronous."
+)
+
+
 def series_of(stack: Stack) -> Series:
     """Of the stack's endpoint. The container sees all GPUs of its instance."""
     return Series(stack.names["endpoint"], stack.architecture.gpus_per_node)
@@ -174,10 +180,14 @@ def _unavailable(stack: Stack, version: str, queued: bool) -> list[Unavailable]:
         tokens = name != "queue_depth"
         if tokens and not stack.generates:
             reason = f"A model for task {stack.architecture.task} generates no tokens."
+        elif queued:
+            reason = _REAL_TIME_ONLY
         else:
             query = " ".join(known[name].query(selector).split())
             reason = f"{_ENGINE_ONLY}: {query}."
         found.append(Unavailable(signal=name, reason=reason))
+    if queued and stack.generates:
+        found.append(Unavailable(signal="stalled_replicas", reason=_REAL_TIME_ONLY))
     fleet = "SageMaker publishes no number of instances; DescribeEndpoint says it."
     return [
         *found,
