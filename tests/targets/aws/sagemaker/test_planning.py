@@ -374,6 +374,12 @@ REFUSALS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a name too long": (document(name="x" * 41), "name", "40"),
     "a name with dots": (document(name="a.b"), "name", ""),
     "a longer request": (document(request_timeout="2m"), "request_timeout", "asynchronous"),
+    "a request as long as the service's own limit": (
+        document(request_timeout="60s"), "request_timeout", "55s",
+    ),
+    "more labels than tags": (
+        document(labels={f"label-{n}": "x" for n in range(47)}), "labels", "at most 46",
+    ),
     "a longer stream": (document(stream_timeout="20m"), "stream_timeout", "480s"),
     "a token": (
         document(model={"token_secret": {"name": "hf", "key": "token"}}), "model.token_secret", "s3://",

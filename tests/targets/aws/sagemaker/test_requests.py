@@ -69,6 +69,7 @@ def test_the_checker_sees_what_is_wrong() -> None:
         (facts.NAME_LENGTH, ("sagemaker", "CreateEndpointConfig", "EndpointConfigName"), "max"),
         (facts.ROLE_NAME_LENGTH, ("iam", "CreateRole", "RoleName"), "max"),
         (facts.ALARM_NAME_LENGTH, ("cloudwatch", "PutMetricAlarm", "AlarmName"), "max"),
+        (facts.MOST_TAGS, ("sagemaker", "CreateEndpointConfig", "Tags"), "max"),
         (facts.MOST_VARIABLES, ("sagemaker", "CreateModel", "PrimaryContainer.Environment"), "max"),
         (
             facts.LONGEST_URI,

@@ -15,10 +15,11 @@ from servingstack.args import ServingStackArgs, latency_objectives
 from servingstack.engines.registry import kind_of
 from servingstack.engines.vendor_images import engines_of, vendor_image
 from servingstack.errors import Violation
+from servingstack.naming import standard_labels
 from servingstack.units import format_duration
 
 from .capabilities import CAPABILITIES
-from .facts import INVOCATION_S, LONGEST_TTL_S, LONGEST_URI, SHORTEST_TTL_S, STREAM_S
+from .facts import INVOCATION_S, LONGEST_TTL_S, LONGEST_URI, MOST_TAGS, SHORTEST_TTL_S, STREAM_S
 
 FAMILY = CAPABILITIES.image_family
 _REGISTRY = re.compile(
@@ -27,6 +28,8 @@ _REGISTRY = re.compile(
 IMAGE_LENGTH = 255
 """Longest image reference (botocore, ContainerDefinition.Image)."""
 _MODE = "target.sagemaker.mode"
+_EARLIER_S = 5
+"""What the server ends a request before the service would: enough for its answer to get out."""
 
 
 def violations(args: ServingStackArgs) -> list[Violation]:
@@ -37,6 +40,7 @@ def violations(args: ServingStackArgs) -> list[Violation]:
         *_weights(args),
         *(_asynchronous(args) if args.target.sagemaker.mode == "asynchronous" else _real_time(args)),
         *_settings(args),
+        *_labels(args),
     ]
 
 
@@ -113,7 +117,8 @@ def _real_time(args: ServingStackArgs) -> Iterator[Violation]:
             f"Set {_MODE}: asynchronous, or keep one replica and remove scale_to_zero_after.",
         )
     for path, value, most in (
-        ("request_timeout", args.request_timeout, INVOCATION_S),
+        # Below the service's own limit: the server ends a request with 504 before the service breaks it off.
+        ("request_timeout", args.request_timeout, INVOCATION_S - _EARLIER_S),
         ("stream_timeout", args.stream_timeout, STREAM_S),
     ):
         if value is not None and value.total_seconds() > most:
@@ -155,3 +160,12 @@ def _settings(args: ServingStackArgs) -> Iterator[Violation]:
         yield Violation(
             "target.sagemaker.notify_emails", list(chosen.notify_emails), "each once", "Remove the other."
         )
+
+
+def _labels(args: ServingStackArgs) -> Iterator[Violation]:
+    """Each is a tag beside the stack's own."""
+    given = {} if args.labels is None else dict(args.labels)
+    room = MOST_TAGS - len(standard_labels(args.name, ""))
+    if len(given) > room:
+        allowed = f"at most {room}: a resource takes {MOST_TAGS} tags, and the stack has its own"
+        yield Violation("labels", f"{len(given)} labels", allowed, "Remove some.")

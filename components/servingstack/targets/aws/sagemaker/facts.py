@@ -30,6 +30,8 @@ TIMEOUT_S = (60, 3600)
 """ContainerStartupHealthCheckTimeoutInSeconds and ModelDataDownloadTimeoutInSeconds (botocore)."""
 MOST_VARIABLES, LONGEST_VARIABLE = 100, 1024
 """Environment of a container: entries, and characters of a value (botocore)."""
+MOST_TAGS = 50
+"""Tags of a resource (botocore, TagList)."""
 LONGEST_URI = 1024
 """S3Uri of a model's data (botocore)."""
 MOST_IN_FLIGHT = 1000
