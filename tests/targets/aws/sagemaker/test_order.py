@@ -185,6 +185,17 @@ def test_a_preview_registers_what_a_deployment_does() -> None:
         ({}, {"role_arn": "arn"}, "existing.role_arn"),
         ({"own_topic": True}, {}, "existing.alarm_topic_arn"),
         ({}, {"alarm_topic_arn": "arn"}, "existing.alarm_topic_arn"),
+        ({"own_role": True}, {"role_arn": "notanarn"}, "existing.role_arn"),
+        ({"own_role": True}, {"role_arn": KEY}, "existing.role_arn"),
+        ({"kms_key": True}, {"kms_key_arn": "11111111"}, "existing.kms_key_arn"),
+        ({"own_topic": True}, {"alarm_topic_arn": KEY}, "existing.alarm_topic_arn"),
+        ({"vpc": True}, {"subnet_ids": SUBNETS[0], "security_group_ids": GROUPS}, "existing.subnet_ids"),
+        ({"vpc": True}, {"subnet_ids": [], "security_group_ids": GROUPS}, "existing.subnet_ids"),
+        (
+            {"vpc": True},
+            {"subnet_ids": SUBNETS, "security_group_ids": SUBNETS},
+            "existing.security_group_ids",
+        ),
         ({}, {"vpc_id": "vpc-1"}, "existing.vpc_id"),
     ],
 )

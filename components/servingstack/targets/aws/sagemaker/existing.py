@@ -7,8 +7,10 @@ registered.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 
@@ -16,6 +18,17 @@ from servingstack.errors import InvalidInput, Violation
 from servingstack.plan import ServingPlan
 
 from .parts import section
+
+_ARN = r"arn:aws[a-z-]*:"
+_FORMS = {
+    "subnet_ids": (r"subnet-[0-9a-z]+", "a list of ids: [subnet-...]"),
+    "security_group_ids": (r"sg-[0-9a-z]+", "a list of ids: [sg-...]"),
+    "kms_key_arn": (_ARN + r"kms:[a-z0-9-]+:\d{12}:(key|alias)/.+", "an ARN: arn:aws:kms:...:key/..."),
+    "weights_key_arn": (_ARN + r"kms:[a-z0-9-]+:\d{12}:key/.+", "an ARN: arn:aws:kms:...:key/..."),
+    "role_arn": (_ARN + r"iam::\d{12}:role/.+", "an ARN: arn:aws:iam::...:role/..."),
+    "alarm_topic_arn": (_ARN + r"sns:[a-z0-9-]+:\d{12}:.+", "an ARN: arn:aws:sns:..."),
+}
+"""What each looks like, as the Service Authorization Reference has it, and in words."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,24 @@ class SageMakerExisting:
                 if wanted and not given:
                     fix = f"Add it, or leave {setting} out."
                     yield Violation(f"existing.{name}", None, f"an id, since {setting} is set", fix)
+                elif given and wanted and not _well_formed(name, getattr(self, name)):
+                    shown = f"a {type(getattr(self, name)).__name__} of another form"
+                    yield Violation(f"existing.{name}", shown, f"{_FORMS[name][1]}", "Correct it.")
                 elif given and not wanted:
                     fix = f"Set {setting}: true, or remove it."
                     yield Violation(f"existing.{name}", "given", f"left out without {setting}", fix)
+
+
+def _well_formed(name: str, value: Any) -> bool:
+    """What is known only when deploying passes."""
+    if isinstance(value, pulumi.Output):
+        return True
+    listed = name in ("subnet_ids", "security_group_ids")
+    if not listed:
+        return _matches(name, value)
+    return isinstance(value, list | tuple) and len(value) > 0 and all(_matches(name, each) for each in value)
+
+
+def _matches(name: str, value: Any) -> bool:
+    known = not isinstance(value, pulumi.Output)
+    return not known or (isinstance(value, str) and re.fullmatch(_FORMS[name][0], value) is not None)
