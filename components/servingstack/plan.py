@@ -560,6 +560,7 @@ class ServingPlan(BaseModel):
     def summary(self) -> dict[str, Any]:
         """The few values a reviewer must see move: the component's inputs, so that a preview shows them."""
         architecture, scaling, expected = self.architecture, self.scaling, self.expected
+        mean = None if scaling.min_replicas else self.cost.mean_hourly_usd
         return {
             "option": architecture.option,
             "model": architecture.model,
@@ -580,13 +581,8 @@ class ServingPlan(BaseModel):
             "ttft_p95_ms": _rounded(expected.ttft_p95_ms.value),
             "tpot_p95_ms": _rounded(expected.tpot_p95_ms.value),
             "hourly_usd": _rounded(self.cost.hourly_usd),
-            **self._at_the_mean(),
+            **({} if mean is None else {"mean_hourly_usd": _rounded(mean)}),
         }
-
-    def _at_the_mean(self) -> dict[str, Any]:
-        """Where a stack may have no replica, the least that it costs says nothing of what it will."""
-        usd = self.cost.mean_hourly_usd
-        return {} if usd is None or self.scaling.min_replicas else {"mean_hourly_usd": _rounded(usd)}
 
 
 def _named(architecture: Architecture) -> str:

@@ -94,3 +94,19 @@ def _what_to_do(again: str, changed: tuple[str, ...]) -> str:
     return "\n".join(
         [first, *(["    Locked => now:"] if changed else []), *(f"      {line}" for line in changed)]
     )
+
+
+def lock_note(item: Planned, source: Source) -> str:
+    """How the lock file stands to this plan, in a line or a few."""
+    name = source.lock_path.name
+    if item.lock.state == "absent":
+        return f"Lock: not in {name}; `{source.lock_command}` writes it." if source.is_environment else ""
+    if item.lock.state == "matching" and not item.lock.changed:
+        return f"Lock: {name} holds this plan."
+    heading = (
+        f"Lock: STALE, the args were changed after {name} was written: run `{source.lock_command}`. "
+        "Locked => now:"
+        if item.lock.state == "stale"
+        else f"Lock: {name} matches and is deployed; this release would decide otherwise. Locked => fresh:"
+    )
+    return "\n".join([heading, *(f"  {line}" for change in item.lock.changed for line in change.lines())])

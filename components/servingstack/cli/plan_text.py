@@ -13,6 +13,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from servingstack.cli.locking import lock_note
 from servingstack.cli.source import Planned, Source, entries
 from servingstack.plan import (
     Architecture,
@@ -59,31 +60,11 @@ def print_plans(source: Source, planned: Mapping[str, Planned]) -> None:
             sum(plan.cost.hourly_usd for plan in plans) + idle,
             sum(plan.cost.monthly_usd for plan in plans) + idle * HOURS,
         )
-        mean = sum(plan.cost.expected for plan in plans) + idle * HOURS
-        asleep = any(plan.scaling.min_replicas == 0 for plan in plans)
-        used = f", {usd(mean)} a month at the mean traffic" if asleep else ""
         out.print(
             Text(
-                f"Total of {len(plans)} stacks: {usd(hourly)} an hour, {usd(monthly)} a month{used}.",
-                style="bold",
+                f"Total of {len(plans)} stacks: {usd(hourly)} an hour, {usd(monthly)} a month.", style="bold"
             )
         )
-
-
-def lock_note(item: Planned, source: Source) -> str:
-    """How the lock file stands to this plan, in a line or a few."""
-    name = source.lock_path.name
-    if item.lock.state == "absent":
-        return f"Lock: not in {name}; `{source.lock_command}` writes it." if source.is_environment else ""
-    if item.lock.state == "matching" and not item.lock.changed:
-        return f"Lock: {name} holds this plan."
-    heading = (
-        f"Lock: STALE, the args were changed after {name} was written: run `{source.lock_command}`. "
-        "Locked => now:"
-        if item.lock.state == "stale"
-        else f"Lock: {name} matches and is deployed; this release would decide otherwise. Locked => fresh:"
-    )
-    return "\n".join([heading, *(f"  {line}" for change in item.lock.changed for line in change.lines())])
 
 
 def plan_view(plan: ServingPlan) -> RenderableType:

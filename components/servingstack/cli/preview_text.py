@@ -17,7 +17,8 @@ from rich.tree import Tree
 from servingstack.changes import summarised
 from servingstack.cli.diff import Difference, StackDiff
 from servingstack.cli.graph import Resource
-from servingstack.cli.plan_text import console, lock_note, plan_view, usd
+from servingstack.cli.locking import lock_note
+from servingstack.cli.plan_text import console, plan_view, usd
 from servingstack.cli.source import Planned, Source
 
 LONGEST = 90
