@@ -308,16 +308,17 @@ class Scaling(BaseModel):
     """Signal id, always queue depth or the nearest that the option has."""
     threshold: float
     """Requests per replica at which another is added."""
-    counts: Literal["waiting", "in_flight", "per_second"] = "waiting"
-    """Which requests the threshold counts: those that wait, all that are in flight, or those that come in a
-    second."""
+    counts: Literal["waiting", "in_flight", "per_second", "backlog"] = "waiting"
+    """Which requests the threshold counts: those that wait, all that are in flight, those that come in a
+    second, or those that callers left to be answered into a store and that are not done."""
     threshold_arithmetic: str
     fallback_replicas: int
     """Kept when the metric cannot be read."""
     scale_out_window_s: int
     scale_in_delay_s: int
+    """How long the load must be low before a replica goes; 0 where that is not the stack's to say."""
     scale_in_period_s: int
-    """At most one replica is taken away per such period; 0 where all that are spare go at once."""
+    """At most one step per such period; 0 where all that are spare go at once, or nobody knows."""
     scale_to_zero_after_s: int | None
     hold_s: int | None
     """How long the front door holds a request while a replica starts from zero."""
@@ -571,18 +572,23 @@ class ServingPlan(BaseModel):
             "tensor_parallel_size": architecture.tensor_parallel_size,
             "precision": architecture.precision,
             **({"adapters": _named(architecture)} if architecture.adapters else {}),
-            "max_model_len": architecture.max_model_len,
+            # A plan that knows nothing of a value has zero there, and a source that says so.
+            "max_model_len": architecture.max_model_len or None,
             "max_num_seqs": self.batching.max_num_seqs,
             "min_replicas": scaling.min_replicas,
             "max_replicas": scaling.max_replicas,
             "warm_replicas": scaling.warm_replicas,
             "queue_depth": _rounded(scaling.threshold),
             "request_timeout_s": self.timeouts.request_s,
-            "ttft_p95_ms": _rounded(expected.ttft_p95_ms.value),
-            "tpot_p95_ms": _rounded(expected.tpot_p95_ms.value),
+            "ttft_p95_ms": _known(expected.ttft_p95_ms),
+            "tpot_p95_ms": _known(expected.tpot_p95_ms),
             "hourly_usd": _rounded(self.cost.hourly_usd),
             **({} if mean is None else {"mean_hourly_usd": _rounded(mean)}),
         }
+
+
+def _known(estimate: Estimate) -> Any:
+    return None if estimate.source.startswith("none") else _rounded(estimate.value)
 
 
 def _named(architecture: Architecture) -> str:

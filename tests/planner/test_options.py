@@ -140,3 +140,64 @@ def test_where_every_option_refuses_the_input_each_says_why() -> None:
         if f"option {option}" in each.allowed
     }
     assert {("stream_timeout", "sagemaker"), ("model.source", "kubernetes")} <= found
+
+
+def _assumed(found: ServingPlan, path: str) -> str:
+    (why,) = [each.why for each in found.assumed if each.path == path]
+    return why
+
+
+def test_why_an_option_was_taken_is_the_true_reason() -> None:
+    why = {
+        "nothing": _assumed(_plan(target={}), "target.option"),
+        "nodes": _assumed(_plan(target={"cloud": "aws"}, hardware={"nodes": [NODE]}), "target.option"),
+        "cloud": _assumed(_plan(target={"cloud": "aws"}), "target.option"),
+        "refused": _assumed(_plan(LLAMA_70B, target={"cloud": "gcp"}), "target.option"),
+    }
+    assert why["nothing"].startswith("no cloud was named")
+    assert why["nodes"].startswith("nodes are described")
+    assert why["cloud"] == "the cheapest option that can"
+    assert why["refused"].startswith("no service of the cloud can")
+
+
+@pytest.mark.parametrize("option", ["modal", "replicate"])
+def test_a_vendor_beside_the_clouds_asks_for_no_cloud_at_all(option: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        _plan(target={"option": option, "cloud": "aws"})
+    (told,) = [each for each in refused.value.violations if each.path == "target.cloud"]
+    assert told.fix == "Leave target.cloud out, or use another option."
+
+
+def test_nodes_are_only_asked_for_where_they_are_read() -> None:
+    fixes = {}
+    for option in ("modal", "kubernetes"):
+        with pytest.raises(InvalidInput) as refused:
+            _plan(
+                target={"option": option},
+                hardware={
+                    "accelerators": ["a10g" if option == "kubernetes" else "v100-16gb"],
+                    "nodes": [NODE] if option == "kubernetes" else None,
+                },
+            )
+        (fixes[option],) = [e.fix for e in refused.value.violations if e.path == "hardware.accelerators"]
+    assert "nodes" not in fixes["modal"]
+    assert "nodes" in fixes["kubernetes"]
+
+
+def test_the_arithmetic_of_a_threshold_says_what_cuts_it() -> None:
+    cut = _plan(target={"option": "kubernetes"}, engine={"kind": "vllm", "max_num_seqs": 1}).scaling
+    assert "more than a full batch of 1, so 1 waiting per replica" in cut.threshold_arithmetic
+    busy = _plan(target={"option": "modal"}).scaling.threshold_arithmetic
+    assert "in flight, limited by" in busy
+
+
+@pytest.mark.parametrize(("option", "delay", "period"), [("modal", True, False), ("sagemaker", False, True)])
+def test_a_plan_scales_in_as_its_option_does(option: str, delay: bool, period: bool) -> None:
+    scaling = _plan(target={"option": option}).scaling
+    assert (scaling.scale_in_delay_s > 0, scaling.scale_in_period_s > 0) == (delay, period)
+
+
+def test_a_stream_that_ends_with_the_request_is_assumed_so() -> None:
+    found = _plan(target={"option": "modal"})
+    (row,) = [each for each in found.assumed if each.path == "stream_timeout"]
+    assert row.value == f"{found.timeouts.request_s}s" == f"{found.timeouts.stream_s}s"

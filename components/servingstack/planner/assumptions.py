@@ -45,7 +45,7 @@ def _unless_set(demand: Demand, part: str, name: str) -> object:
 def _target(demand: Demand) -> Iterator[_Row]:
     args = demand.args
     if args.target.option == "auto":
-        yield None, "target.option", demand.can.option, "the cheapest option that can"
+        yield None, "target.option", demand.can.option, _why_option(demand)
     cluster, alone = args.target.kubernetes, "default"
     if demand.can.on_kubernetes:
         named = cluster.namespace if "namespace" in cluster.model_fields_set else None
@@ -59,6 +59,17 @@ def _target(demand: Demand) -> Iterator[_Row]:
         yield given, f"model.adapters[{index}].revision", "main", "the hub's main branch, which may move"
     availability = f"{args.slo.availability:g} %"
     yield _unless_set(demand, "slo", "availability"), "slo.availability", availability, "default"
+
+
+def _why_option(demand: Demand) -> str:
+    """Why `auto` came to this option."""
+    if not demand.can.on_kubernetes:
+        return "the cheapest option that can"
+    if demand.args.hardware.nodes is not None:
+        return "nodes are described, which only a cluster has"
+    if demand.args.target.cloud is None:
+        return "no cloud was named, so a cluster that you bring"
+    return "no service of the cloud can, so a cluster that you bring"
 
 
 def _hardware(demand: Demand, chosen: Solution) -> Iterator[_Row]:
@@ -78,6 +89,8 @@ def _hardware(demand: Demand, chosen: Solution) -> Iterator[_Row]:
     yield hardware.gpus_per_replica, "hardware.gpus_per_replica", found.gpus, "the cheapest split that fits"
     if offer.basis in ("reference", "unknown"):
         yield None, "hardware.prices", f"${offer.usd_per_gpu:.2f} per GPU and hour", offer.price_source
+    if not demand.can.on_kubernetes:
+        return  # a machine is rented whole, so nothing is set
     yield hardware.cpu_request, "hardware.cpu_request", f"{host.cpu:g}", "2 cores and one per GPU"
     request = f"{host.memory_request // GIB}Gi"
     yield hardware.memory_request, "hardware.memory_request", request, "processes, loading, shared memory"
@@ -125,11 +138,13 @@ def _scaling(demand: Demand, chosen: Solution, scaling: Scaling) -> Iterator[_Ro
     yield asked.max_replicas, "scaling.max_replicas", fleet.high, "the peak and a margin of 25 %"
     if args.warm == "auto":
         yield None, "warm", fleet.warm, operations.ramp_text(demand, chosen)
-    depth = f"{scaling.threshold:g}"
+    depth = f"{scaling.threshold:g}" + (" a second" if scaling.counts == "per_second" else "")
     yield asked.queue_depth, "scaling.queue_depth", depth, scaling.threshold_arithmetic
     delay = f"{scaling.scale_in_delay_s}s"
     yield asked.scale_in_delay, "scaling.scale_in_delay", delay, "the cold start, at least 5m"
     if fleet.hold_s is not None:
         yield asked.hold, "scaling.hold", f"{fleet.hold_s}s", "the planned cold start"
+    if demand.can.surge == "fleet":
+        return  # the service starts a whole new version beside the old one
     surge = str(fleet.surge == 1).lower()
     yield args.rollout.surge, "rollout.surge", surge, "only at one replica, which must not go away"

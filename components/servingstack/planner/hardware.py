@@ -211,7 +211,7 @@ def _nothing_left(args: ServingStackArgs, can: Capabilities, found: list[Offer])
         "hardware.accelerators",
         list(hardware.accelerators or ()),
         f"at least one of those that {where}: {', '.join(have)}",
-        "Add one of them, or describe the nodes that have it.",
+        "Add one of them, or describe the nodes that have it." if can.on_kubernetes else "Add one of them.",
     )
 
 

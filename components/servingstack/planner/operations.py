@@ -96,20 +96,32 @@ def threshold_of(demand: Demand, chosen: Solution) -> tuple[int, str]:
     depth = min(max(1, math.floor(budget * rate)), replica.places)
     return depth, (
         f"{text} = {budget * 1000:.0f} ms to wait; x {rate:.3g} requests/s per replica = "
-        f"{budget * rate:.2f}, "
-        f"so {depth} waiting per replica (at most a full batch)"
+        f"{budget * rate:.2f}, {_bounded(budget * rate, replica.places)}{depth} waiting per replica"
     )
+
+
+def _bounded(waiting: float, places: int) -> str:
+    """What cuts the number that the arithmetic gives."""
+    if waiting > places:
+        return f"more than a full batch of {places}, so "
+    return "but no fewer than " if waiting < 1 else "so "
 
 
 def _in_flight(chosen: Solution, waiting: int | None) -> tuple[int, str]:
     """Requests in flight per replica at which another is added, for a service that counts them all: those
     that a replica works on within its objectives, and those that may wait beside them."""
-    busy = max(1, math.floor(chosen.fit.bears.in_flight))
-    depth = min(busy, chosen.fit.replica.places) + (0 if waiting is None else waiting)
-    text = f"a replica keeps every objective with {busy} requests in flight"
+    bears, places = chosen.fit.bears, chosen.fit.replica.places
+    busy = max(1, math.floor(bears.in_flight))
+    depth = min(busy, places) + (0 if waiting is None else waiting)
+    text = f"at {bears.rate:.3g} requests/s a replica has {bears.in_flight:.3g} in flight, limited by "
+    text += bears.limited_by
+    if bears.in_flight < 1:
+        text += "; 1 is the least that can be counted"
+    if busy > places:
+        text += f"; its batch has {places} places"
     if waiting is not None:
-        text += f", and scaling.queue_depth lets {waiting} wait beside them"
-    return depth, f"{text}, so {depth} in flight per replica"
+        text += f"; scaling.queue_depth lets {waiting} wait beside them, which is {depth}"
+    return depth, text
 
 
 def _per_second(chosen: Solution) -> tuple[int, str]:
@@ -117,7 +129,8 @@ def _per_second(chosen: Solution) -> tuple[int, str]:
     replica serves within its objectives."""
     rate = chosen.fit.bears.rate
     depth = max(1, math.floor(rate))
-    return depth, f"a replica keeps every objective at {rate:.3g} requests a second, so {depth}"
+    bound = "the least that can be counted" if rate < 1 else "rounded down"
+    return depth, f"a replica keeps every objective at {rate:.3g} requests a second; {depth} is {bound}"
 
 
 def _waited_for(demand: Demand) -> tuple[Limit, ...]:

@@ -67,7 +67,11 @@ def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
     idle = section.scaledown_window_s
     zero = draft.scaling.scale_to_zero_after_s
     scaling = draft.scaling.model_copy(
-        update={"scale_in_delay_s": idle, "scale_to_zero_after_s": None if zero is None else idle}
+        update={
+            "scale_in_delay_s": idle,
+            "scale_in_period_s": 0,  # each goes for itself, once it is idle
+            "scale_to_zero_after_s": None if zero is None else idle,
+        }
     )
     return draft.model_copy(
         update={
@@ -75,7 +79,7 @@ def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
             "timeouts": timeouts,
             "scaling": scaling,
             "warnings": (*draft.warnings, *notes(draft, args, section)),
-            "assumed": (*draft.assumed, *_assumed(args, section)),
+            "assumed": _assumed(draft, args, section),
         }
     )
 
@@ -178,8 +182,18 @@ def _secrets(draft: ServingPlan) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(keys)) for name, keys in sorted(found.items())}
 
 
-def _assumed(args: ServingStackArgs, section: ModalSection) -> tuple[Assumption, ...]:
+def _assumed(draft: ServingPlan, args: ServingStackArgs, section: ModalSection) -> tuple[Assumption, ...]:
+    """The planner's, but for what Modal decides otherwise, and its own."""
+    own = _decided(args, section)
+    paths = {each.path for each in own} | {"scaling.scale_in_delay"}
+    return (*(each for each in draft.assumed if each.path not in paths), *own)
+
+
+def _decided(args: ServingStackArgs, section: ModalSection) -> tuple[Assumption, ...]:
     given, found = args.target.modal.model_fields_set, list[Assumption]()
+    if args.stream_timeout is None:
+        why = "the request timeout: Modal has one for both"
+        found.append(Assumption(path="stream_timeout", value=f"{section.timeout_s}s", why=why))
     if "environment" not in given:
         found.append(
             Assumption(

@@ -13,9 +13,9 @@ import math
 
 from servingstack.args import ServingStackArgs
 from servingstack.errors import InvalidInput, Violation
-from servingstack.plan import ServingPlan
+from servingstack.plan import Scaling, ServingPlan
 
-from .facts import EXECUTION_S, IN_FLIGHT_PER_MODEL
+from .facts import BACKLOG, EXECUTION_S, IN_FLIGHT_PER_MODEL
 from .parts import section
 from .section import Deployment, Tracking
 
@@ -40,10 +40,27 @@ def tracking(plan: ServingPlan, *, queued: bool) -> Tracking | None:
         target=scaling.threshold,
         # What starts is in the metric only once it serves: until then it counts as there.
         scale_out_cooldown_s=math.ceil(scaling.cold_start.total_s),
-        scale_in_cooldown_s=scaling.scale_in_delay_s
-        if scaling.scale_to_zero_after_s is None
-        else scaling.scale_to_zero_after_s,
+        scale_in_cooldown_s=scaling.scale_in_period_s,
     )
+
+
+def speeds(draft: ServingPlan, *, queued: bool) -> Scaling:
+    """What the service knows of taking instances away: the time between two steps. How long the load must be
+    low before the first is the service's own."""
+    given = draft.scaling
+    idle = given.scale_to_zero_after_s
+    fields = {
+        # Nobody holds a request: without an instance it waits in the backlog, for as long as `queue_s` says.
+        "hold_s": None,
+        "scale_in_period_s": given.scale_in_delay_s if idle is None else idle,
+        "scale_in_delay_s": 0,
+    }
+    if queued:
+        fields |= {"metric": BACKLOG, "counts": "backlog"}
+        fields["threshold_arithmetic"] = (
+            f"{given.threshold_arithmetic}; the backlog holds what waits and what is in work"
+        )
+    return given.model_copy(update=fields)
 
 
 def deployment(plan: ServingPlan, args: ServingStackArgs, download_s: int) -> Deployment:

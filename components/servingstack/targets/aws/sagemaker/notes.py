@@ -89,8 +89,11 @@ def _found(plan: ServingPlan) -> Iterator[tuple[str, str, str]]:
 def assumed(plan: ServingPlan, args: ServingStackArgs) -> tuple[Assumption, ...]:
     """Values that nobody gave: the planner's, but for those that the option decides otherwise, and its
     own."""
+    chosen = section(plan)
     own = tuple(Assumption(path=path, value=value, why=why) for path, value, why in _decided(plan, args))
     paths = {each.path for each in own} | {"scaling.hold"}
+    if chosen.asynchronous is not None:
+        paths.add("stream_timeout")  # answers go into a bucket
     return (*(each for each in plan.assumed if each.path not in paths), *own)
 
 
@@ -114,6 +117,11 @@ def _decided(plan: ServingPlan, args: ServingStackArgs) -> Iterator[tuple[str, s
         yield f"{root}.bake_minutes", bake, "how long the rollback alarms watch each step"
     if args.stream_timeout is None and plan.timeouts.stream_s == STREAM_S and chosen.asynchronous is None:
         yield "stream_timeout", f"{STREAM_S}s", "the service ends longer streams"
+    if args.scaling.scale_in_delay is None:
+        between, why = plan.scaling.scale_in_period_s, "the cold start, at least 5m, between two steps"
+        if plan.scaling.scale_to_zero_after_s is not None:
+            why = "scaling.scale_to_zero_after, which is the one time between two steps"
+        yield "scaling.scale_in_delay", f"{between}s", why
     warm = plan.container.warm_up
     yield (
         "warm-up",

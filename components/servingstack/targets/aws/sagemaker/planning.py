@@ -23,7 +23,7 @@ from servingstack.watched import Monitoring
 from . import alerts, checks, facts, notes, promises, watch
 from .bodies import named
 from .container import SERVER_FILE, container, environment, image_row, repository_arn
-from .fleet import deployment, surge, tracking
+from .fleet import deployment, speeds, surge, tracking
 from .names import VARIANT, names_of
 from .scaling import WAKE_S
 from .section import Asynchronous, Client, SageMakerSection
@@ -64,8 +64,7 @@ def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
     _outlives_a_start(draft, args)
     row = image_row(draft.architecture.engine)
     timeouts = _timeouts(draft, args)
-    # Nobody holds a request: without an instance it waits in the backlog, for as long as `queue_s` says.
-    scaling = draft.scaling.model_copy(update={"hold_s": None})
+    scaling = speeds(draft, queued=_asynchronous(args))
     parts = {"timeouts": timeouts, "scaling": scaling, "architecture": _architecture(draft, args, row)}
     plan = draft.model_copy(update=parts)
     plan = plan.model_copy(update={"container": container(plan, args)})

@@ -10,6 +10,7 @@ from __future__ import annotations
 from servingstack.signals import Stack
 from servingstack.watched import Metric, Signal, Unavailable
 
+from .facts import BACKLOG
 from .metrics import MINUTE_S, Series
 
 PERCENTILES = ("p50", "p95", "p99")
@@ -104,7 +105,7 @@ def _asynchronous(series: Series) -> list[Signal]:
             {"backlog": series.backlog("ApproximateBacklogSize", "Average")},
         ),
         _signal(
-            "in_flight",
+            BACKLOG,
             "Backlog per instance (what scaling follows)",
             "count",
             "per_instance",

@@ -107,6 +107,7 @@ def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
                 update={
                     "scale_out_window_s": known.AUTOSCALER_WINDOW_S,
                     "scale_in_delay_s": known.IDLE_S,
+                    "scale_in_period_s": 0,  # each goes for itself, once it is idle
                     "hold_s": None,  # a start from zero is waited for in the one queue that there is
                 }
             ),
