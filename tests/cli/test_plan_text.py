@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.sample import sample_plan
 
 from servingstack.cli.plan_text import console, plan_view, usd
 from servingstack.plan import Alternative, Assumption, PlanWarning, ServingPlan
+from servingstack.planner import plan
+from servingstack.watched import Unavailable
 
 
 def rendered(plan: ServingPlan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
@@ -122,3 +125,112 @@ def test_a_model_that_generates_no_tokens_has_no_rows_about_them(
     table = text[text.index("Expected at the peak") : text.index("Cost")]
     shown = text[: text.index("Timeouts")] + table
     assert not [word for word in ("TPOT", "TTFT", "tokens/s", "KV cache") if word in shown]
+
+
+QWEN: dict[str, Any] = {
+    "name": "chat",
+    "model": {"id": "Qwen/Qwen2.5-7B-Instruct", "max_model_len": 4096},
+    "traffic": {"requests_per_second": 2, "input_tokens": 512, "output_tokens": 128},
+}
+
+
+def row(text: str, name: str) -> str:
+    """The line of a section that begins with a name."""
+    return next(line.strip() for line in text.splitlines() if line.startswith(f"  {name}  "))
+
+
+@pytest.mark.parametrize("option", ["sagemaker", "cloud-run", "container-apps", "modal"])
+def test_a_rented_machine_is_told_apart_from_what_a_replica_needs_and_has_no_pods(
+    option: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = {"container_apps": {"ephemeral_storage": "60GiB"}} if option == "container-apps" else {}
+    found = plan(QWEN | {"target": {"option": option, **room}})
+    text = rendered(found, capsys, monkeypatch)
+    assert "the whole machine" in row(text, "host has")
+    assert "cores" in row(text, "host needs")
+    assert "placeholder pods" not in text
+    assert "(limit " not in text
+    paths = [each.path for each in found.assumed]
+    assert not {"hardware.cpu_request", "hardware.memory_request", "hardware.memory_limit"} & set(paths)
+    assert "rollout.surge" not in paths, "a service starts a whole version beside the old one"
+    assert len(paths) == len(set(paths)), "each is said once"
+
+
+@pytest.mark.parametrize(
+    ("delay", "period", "said"),
+    [
+        (300, 90, "after 300 s of low load, one replica each 90 s"),
+        (300, 0, "after 300 s of low load, all that are spare at once"),
+        (0, 658, "while load is low, at most a step each 658 s"),
+        (0, 0, None),
+    ],
+)
+def test_scaling_in_is_printed_as_the_option_does_it_or_not_at_all(
+    delay: int,
+    period: int,
+    said: str | None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = sample_plan(scaling={"scale_in_delay_s": delay, "scale_in_period_s": period})
+    text = rendered(found, capsys, monkeypatch)
+    assert ("scale in" in text) == (said is not None)
+    assert said is None or said in text
+
+
+def test_answers_into_a_bucket_have_no_stream_and_no_client_that_waits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = {"option": "sagemaker", "sagemaker": {"mode": "asynchronous"}}
+    scaling = {"scale_to_zero_after": "20m", "min_replicas": 0}
+    found = plan(
+        QWEN | {"target": target, "scaling": scaling, "traffic": QWEN["traffic"] | {"kind": "batch"}}
+    )
+    text = rendered(found, capsys, monkeypatch)
+    times = text[text.index("Timeouts") : text.index("Expected at the peak")]
+    assert not [word for word in ("stream", "client") if word in times]
+    assert "requests of the backlog a replica" in text
+    assert "stream_timeout" not in {each.path for each in found.assumed}
+
+
+def test_options_that_were_compared_are_named_and_a_refusal_is_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dearer, _ = full_plan().alternatives
+    refused = dearer.model_copy(
+        update={"option": "cloud-run", "accelerator": "", "gpus_per_replica": 0, "lost_because": "no GPU"}
+    )
+    other = dearer.model_copy(update={"option": "sagemaker"})
+    text = rendered(sample_plan().model_copy(update={"alternatives": (refused, other)}), capsys, monkeypatch)
+    assert "  cloud-run cannot serve this: no GPU\n" in text
+    assert "0 x" not in text
+    assert row(text, "sagemaker").split()[:4] == ["sagemaker", "1", "x", "h100-80gb"]
+
+
+def test_signals_that_are_missing_for_one_reason_stand_together(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = sample_plan()
+    missing = tuple(Unavailable(signal=name, reason="Not exported.") for name in ("ttft_p50", "ttft_p95"))
+    watched = found.monitoring.model_copy(update={"unavailable": missing})
+    text = rendered(found.model_copy(update={"monitoring": watched}), capsys, monkeypatch)
+    assert "  ttft_p50, ttft_p95\n    Not exported.\n" in text
+    assert text.count("Not exported.") == 1
+
+
+def test_what_nothing_is_known_of_is_left_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = plan(
+        {
+            "name": "draw",
+            "model": {"id": "stability-ai/sdxl", "revision": "0" * 64, "task": "other"},
+            "target": {"option": "replicate", "replicate": {"owner": "acme"}},
+            "hardware": {"instance_type": "gpu-l40s"},
+            "scaling": {"min_replicas": 1, "max_replicas": 2},
+        }
+    )
+    text = rendered(found, capsys, monkeypatch)
+    assert row(text, "option").split() == ["option", "replicate"]
+    assert not [word for word in ("0 B", "after 0 s", "Objectives") if word in text]
+    assert {found.summary()[name] for name in ("ttft_p95_ms", "tpot_p95_ms", "max_model_len")} == {None}

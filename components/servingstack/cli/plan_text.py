@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from servingstack import catalog
 from servingstack.cli.locking import lock_note
 from servingstack.cli.source import Planned, Source, entries
 from servingstack.plan import (
+    Alternative,
     Architecture,
     Batching,
     Estimate,
@@ -28,12 +31,14 @@ from servingstack.plan import (
 from servingstack.planner import packing, suggest
 from servingstack.planner.outlook import HOURS
 from servingstack.units import format_size
+from servingstack.watched import Unavailable
 
 BAR = 48
 _COUNTED = {
     "waiting": "waiting requests",
     "in_flight": "requests in flight",
     "per_second": "requests per second",
+    "backlog": "requests of the backlog",
 }
 
 
@@ -73,19 +78,16 @@ def plan_view(plan: ServingPlan) -> RenderableType:
     parts: list[RenderableType] = [
         Rule(Text(f"{plan.name}: {architecture.model}", style="bold"), align="left"),
         Text(architecture.why),
-        *_section("Architecture", _pairs(_architecture_rows(architecture, whole=_whole(plan)))),
+        *_section("Architecture", _pairs(_architecture_rows(plan, whole=_whole(plan)))),
     ]
     if architecture.engine != "published":
         parts += _section("Memory of each GPU", memory_bar(architecture, cache=not _whole(plan)))
         parts += _section("Batching", Text(_batching_text(plan.batching)), curve_table(plan.batching))
     parts += [
-        *_section("Scaling", _pairs(_scaling_rows(plan.scaling))),
-        *_section(
-            "Timeouts",
-            _pairs(_timeout_rows(plan.timeouts, 0 if plan.scaling.hold_s is None else plan.scaling.hold_s)),
-        ),
+        *_section("Scaling", _pairs(_scaling_rows(plan.scaling, pods=plan.placement is not None))),
+        *_section("Timeouts", _pairs(_timeout_rows(plan.timeouts, plan.scaling))),
         *_overflow_section(plan),
-        *_section("Objectives", objectives_table(plan)),
+        *(_section("Objectives", objectives_table(plan)) if plan.monitoring.objectives else ()),
         *_section("Expected at the peak", expected_table(plan)),
         *_section(
             "Cost",
@@ -96,8 +98,7 @@ def plan_view(plan: ServingPlan) -> RenderableType:
         parts += _section("Alternatives, and why they lost", alternatives_table(plan))
     missing = [item for item in plan.monitoring.unavailable if not (_whole(plan) and _of_tokens(item.signal))]
     if missing:
-        rows = [(item.signal, item.reason) for item in missing]
-        parts += _section("Not available on this target", _pairs(rows))
+        parts += _section("Not available on this target", *_missing(missing))
     if plan.warnings:
         rows = [(f"{item.path}", f"{item.message} ({item.code})") for item in plan.warnings]
         parts += _section("Warnings", _pairs(rows))
@@ -105,6 +106,16 @@ def plan_view(plan: ServingPlan) -> RenderableType:
         rows = [(item.path, f"{item.value} ({item.why})") for item in plan.assumed]
         parts += _section("Assumed, because nobody said", _pairs(rows))
     return Group(*parts)
+
+
+def _missing(items: Iterable[Unavailable]) -> Iterable[RenderableType]:
+    """Each reason once, under the signals that it is of."""
+    signals: dict[str, list[str]] = {}
+    for item in items:
+        signals.setdefault(item.reason, []).append(item.signal)
+    for reason, names in signals.items():
+        yield Padding(Text(", ".join(names)), (0, 0, 0, 2))
+        yield Padding(Text(reason), (0, 0, 0, 4))
 
 
 def _section(title: str, *content: RenderableType) -> list[RenderableType]:
@@ -144,9 +155,10 @@ def _batching_text(batching: Batching) -> str:
     return f"limited by {batching.limited_by}{wait}"
 
 
-def _architecture_rows(plan: Architecture, *, whole: bool) -> Iterable[tuple[str, str]]:
-    place = " ".join(part for part in (plan.option, plan.cloud, plan.region) if part)
-    yield "option", place
+def _architecture_rows(whole_plan: ServingPlan, *, whole: bool) -> Iterable[tuple[str, str]]:
+    plan = whole_plan.architecture
+    # An option that is its own cloud is named once.
+    yield "option", " ".join(dict.fromkeys(part for part in (plan.option, plan.cloud, plan.region) if part))
     version = "of an own image" if plan.engine_version is None else plan.engine_version
     yield "engine", f"{plan.engine} {version}"
     instance = f" on {plan.instance_type}" if plan.instance_type is not None else ""
@@ -160,13 +172,24 @@ def _architecture_rows(plan: Architecture, *, whole: bool) -> Iterable[tuple[str
         yield "precision", f"weights {plan.precision}, activations {plan.dtype}"
     else:
         yield from _token_rows(plan)
-    limit = format_size(plan.memory_limit_bytes)
-    yield (
-        "host",
-        f"{plan.cpu_request:g} cores, {format_size(plan.memory_request_bytes)} memory (limit {limit})",
-    )
-    yield "shared memory", format_size(plan.shared_memory_bytes)
-    yield "disk", format_size(plan.disk_bytes)
+    yield from _host_rows(plan, pods=whole_plan.placement is not None)
+    if plan.shared_memory_bytes:
+        yield "shared memory", format_size(plan.shared_memory_bytes)
+    if plan.disk_bytes:
+        yield "disk", format_size(plan.disk_bytes)
+
+
+def _host_rows(plan: Architecture, *, pods: bool) -> Iterable[tuple[str, str]]:
+    """A pod asks for a part of a node; elsewhere a replica has the whole machine that is rented for it."""
+    needs = f"{plan.cpu_request:g} cores, {format_size(plan.memory_request_bytes)} memory"
+    if pods:
+        yield "host", f"{needs} (limit {format_size(plan.memory_limit_bytes)})"
+        return
+    machine = catalog.instance_type(plan.cloud or "", plan.instance_type or "")
+    if plan.engine != "published":
+        yield "host needs", needs
+    if machine is not None:
+        yield "host has", f"{machine.vcpus} vCPUs, {machine.memory_gib:g} GiB memory, the whole machine"
 
 
 def _part_text(part: GpuPart) -> str:
@@ -242,18 +265,17 @@ def curve_table(batching: Batching) -> Table:
     return table
 
 
-def _scaling_rows(scaling: Scaling) -> Iterable[tuple[str, str]]:
+def _scaling_rows(scaling: Scaling, *, pods: bool) -> Iterable[tuple[str, str]]:
     least, most = scaling.min_replicas, scaling.max_replicas
     yield "replicas", f"{least} to {most}" if scaling.autoscaled else f"{most} replicas, fixed"
     yield "needed", f"{scaling.mean_replicas} at the mean, {scaling.peak_replicas} at the peak"
-    yield "warm", f"{scaling.warm_replicas} beyond the mean, {scaling.placeholder_pods} placeholder pods"
+    held = f", {scaling.placeholder_pods} placeholder pods" if pods else ""
+    yield "warm", f"{scaling.warm_replicas} beyond the mean{held}"
     yield "surge", f"{scaling.surge_replicas} during a rollout"
     if scaling.autoscaled:
         yield "scales on", f"{scaling.metric}, at {scaling.threshold:g} {_COUNTED[scaling.counts]} a replica"
         yield "because", scaling.threshold_arithmetic
-        period = scaling.scale_in_period_s
-        spare = f"one replica each {period} s" if period else "all that are spare at once"
-        yield "scale in", f"after {scaling.scale_in_delay_s} s of low load, {spare}"
+        yield from _scale_in(scaling)
     if scaling.scale_to_zero_after_s is not None:
         hold = f", holding requests for up to {scaling.hold_s} s" if scaling.hold_s is not None else ""
         yield "scale to zero", f"after {scaling.scale_to_zero_after_s} s idle{hold}"
@@ -262,8 +284,23 @@ def _scaling_rows(scaling: Scaling) -> Iterable[tuple[str, str]]:
     yield "cold start", f"{cold.total_s:.0f} s = {parts} + engine {cold.engine_s:.0f}"
 
 
-def _timeout_rows(timeouts: Timeouts, hold_s: int) -> Iterable[tuple[str, str]]:
+def _scale_in(scaling: Scaling) -> Iterable[tuple[str, str]]:
+    """As the option does it; nothing where neither time is known."""
+    delay, period = scaling.scale_in_delay_s, scaling.scale_in_period_s
+    if delay:
+        spare = f"one replica each {period} s" if period else "all that are spare at once"
+        yield "scale in", f"after {delay} s of low load, {spare}"
+    elif period:
+        yield "scale in", f"while load is low, at most a step each {period} s"
+
+
+def _timeout_rows(timeouts: Timeouts, scaling: Scaling) -> Iterable[tuple[str, str]]:
+    hold_s = 0 if scaling.hold_s is None else scaling.hold_s
     yield "request", f"{timeouts.request_s} s, enforced by {timeouts.enforced_by}"
+    if scaling.counts == "backlog":  # nobody waits for an answer that is written into a store
+        yield "backlog", f"{timeouts.queue_s} s, then a request that has not begun is dropped"
+        yield from _life_rows(timeouts)
+        return
     yield "stream", f"{timeouts.stream_s} s in all; first byte and idle gap {timeouts.request_s} s"
     yield "queue", f"{timeouts.queue_s} s"
     yield (
@@ -271,6 +308,11 @@ def _timeout_rows(timeouts: Timeouts, hold_s: int) -> Iterable[tuple[str, str]]:
         f"set {timeouts.queue_s + hold_s + timeouts.request_s} s (unstreamed) or "
         f"{timeouts.queue_s + hold_s + timeouts.stream_s} s (streamed), waiting included, plus the network",
     )
+    yield from _life_rows(timeouts)
+
+
+def _life_rows(timeouts: Timeouts) -> Iterable[tuple[str, str]]:
+    """Of a replica itself."""
     yield "startup", f"{timeouts.startup_s} s until a replica must be ready"
     yield "drain", f"{timeouts.drain_s} s, killed after {timeouts.grace_s} s"
 
@@ -377,14 +419,22 @@ def _cost_rows(plan: ServingPlan, unit: str, hour: str) -> Iterable[tuple[str, s
     yield "price", f"{cost.basis}, of {cost.price_date}, {cost.price_source}"
 
 
-def alternatives_table(plan: ServingPlan) -> Table:
-    """What else was considered."""
-    table = _table(
-        "  GPUs", "instance", "TP", "precision", "replicas", "an hour", "lost because", right=(2, 4, 5)
-    )
+def alternatives_table(plan: ServingPlan) -> RenderableType:
+    """What else was considered: options that refuse in a sentence, then what lost, row by row."""
+    options = any(item.option != plan.architecture.option for item in plan.alternatives)
+    columns = ("GPUs", "instance", "TP", "precision", "replicas", "an hour", "lost because")
+    first, *rest = ("option", *columns) if options else columns
+    table = _table(f"  {first}", *rest, right=[index + options for index in (2, 4, 5)])
+    indent = "" if options else "  "
+    refused: list[Alternative] = []
     for item in plan.alternatives:
+        if not item.gpus_per_replica:  # an option of which no hardware was chosen
+            refused.append(item)
+            continue
+        gpus = f"{item.gpus_per_replica} x {item.accelerator} {item.gpu_part or ''}"
         table.add_row(
-            Text(f"  {item.gpus_per_replica} x {item.accelerator} {item.gpu_part or ''}".rstrip()),
+            *((Text(f"  {item.option}"),) if options else ()),
+            Text(f"{indent}{gpus}".rstrip()),
             Text("" if item.instance_type is None else item.instance_type),
             str(item.tensor_parallel_size),
             item.precision,
@@ -392,7 +442,8 @@ def alternatives_table(plan: ServingPlan) -> Table:
             "" if item.hourly_usd is None else usd(item.hourly_usd),
             Text(item.lost_because),
         )
-    return table
+    told = (Text(f"  {item.option} cannot serve this: {item.lost_because}") for item in refused)
+    return Group(*told, *((table,) if table.row_count else ()))
 
 
 def usd(value: float) -> str:
