@@ -76,6 +76,20 @@ def test_a_comment_on_nothing_says_so_in_a_line(project: Project, command: Comma
     assert "<details>" not in text
 
 
+def test_a_move_to_another_option_is_in_bold_with_what_is_deleted(project: Project, command: Command) -> None:
+    project.write(CHAT)
+    project.commit()
+    moved = {"source": "gs://acme-models/qwen", "max_model_len": 8192, "id": "Qwen/Qwen2.5-7B-Instruct"}
+    there = {"option": "cloud-run", "region": "europe-west4"}
+    project.write(CHAT | {"model": moved, "target": there, "slo": {"latency_p95": "30s"}})
+    text = command("preview", "dev", "--diff", "HEAD", "--comment").out
+    assert (
+        "**It moves from `kubernetes` to `cloud-run`: address, protocol and the way to authenticate" in text
+    )
+    assert "\n**Deleted: `chat-kubernetes`, " in text
+    assert "more.**" in text
+
+
 def test_a_stack_that_goes_is_in_bold(project: Project, command: Command) -> None:
     project.write(CHAT, DRAFTS)
     project.commit()

@@ -30,6 +30,8 @@ from servingstack.plan import PlanWarning, ServingPlan
 
 LONGEST = 60_000
 """Characters; GitHub takes 65,536 of a comment (its API answers "body is too long"), GitLab a million."""
+_NAMED = 10
+"""Deleted resources that are named."""
 _GONE = ("delete", "discard")
 _REPLACED = ("replace", "create-replacement", "delete-replaced", "discard-replaced")
 # Operations of the engine (pulumi sdk/go/common/apitype/plan.go, OpType).
@@ -204,6 +206,7 @@ def _stack(name: str, one: StackDiff, planned: Planned) -> Iterator[str]:
     used = f"{usd(one.expected_before)} → {usd(one.expected_after)}"
     mean = f", at the mean traffic {used}" if one.asleep else ""
     yield f"\nCapacity: {_capacity(plan)}. Cost a month: {cost}{mean}."
+    yield from _goes(one)
     if one.decision:
         yield "\n| decision | before | after |\n|---|---|---|"
         yield from (_row(change) for change in one.decision)
@@ -213,6 +216,21 @@ def _stack(name: str, one: StackDiff, planned: Planned) -> Iterator[str]:
         yield from (_row(change) for change in one.given)
         yield "\n</details>"
     yield from (_warning(warning) for warning in plan.warnings)
+
+
+def _goes(one: StackDiff) -> Iterator[str]:
+    """What callers and reviewers must not miss, as far as the files tell."""
+    moved = next((change for change in one.decision if change.path == "option"), None)
+    if moved is not None and moved.before is not None:
+        old, new = _code(str(moved.before)), _code(str(moved.after))
+        yield (
+            f"\n**It moves from `{old}` to `{new}`: address, protocol and the way to authenticate change, so "
+            "every caller must be moved.**"
+        )
+    if one.removed:
+        names = [f"`{_code(item.name)}`" for item in one.removed[:_NAMED]]
+        more = f" and {len(one.removed) - _NAMED} more" if len(one.removed) > _NAMED else ""
+        yield f"\n**Deleted: {', '.join(names)}{more}.**"
 
 
 def _capacity(plan: ServingPlan) -> str:
