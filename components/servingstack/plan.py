@@ -580,8 +580,7 @@ class ServingPlan(BaseModel):
             "warm_replicas": scaling.warm_replicas,
             "queue_depth": _rounded(scaling.threshold),
             "request_timeout_s": self.timeouts.request_s,
-            "ttft_p95_ms": _known(expected.ttft_p95_ms),
-            "tpot_p95_ms": _known(expected.tpot_p95_ms),
+            **{name: _known(getattr(expected, name)) for name in ("ttft_p95_ms", "tpot_p95_ms")},
             "hourly_usd": _rounded(self.cost.hourly_usd),
             **({} if mean is None else {"mean_hourly_usd": _rounded(mean)}),
         }
