@@ -21,6 +21,7 @@ EXISTING: dict[str, dict[str, str]] = {
         "subnet_ids": "Subnets of the containers. Default: none.",
         "security_group_ids": "Security groups of the containers. Default: none.",
         "kms_key_arn": "ARN of the key for disks and answers. Default: none.",
+        "weights_key_arn": "ARN of the key that the weights' bucket is encrypted with. Default: none.",
         "role_arn": "ARN of the containers' role. Default: the stack makes one.",
         "alarm_topic_arn": "ARN of the topic that alarms go to. Default: the stack makes one.",
     },

@@ -44,7 +44,8 @@ class TestWhatIsMeasured:
             assert row.latency_ms.mean is not None
             assert row.requests_per_s == pytest.approx(row.concurrency / row.latency_ms.mean * 1000, rel=1e-3)
             assert row.output_tokens_per_s == pytest.approx(row.requests_per_s * 11)
-        assert behaviour.most_running == 4
+        # The server counts a request until its last byte is out; the next one may be there by then.
+        assert behaviour.most_running in (4, 5)
         assert (table.model, table.output_tokens) == ("tiny", 11)
 
     def test_tokens_are_counted_by_the_server_and_not_by_chunks(self) -> None:
