@@ -15,6 +15,9 @@ import pytest
 from tests.engine.conftest import ROOT, InlineStack
 
 EXAMPLE = ROOT / "examples" / "import"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "servingstack"
+UV = shutil.which("uv") or CACHE / "uv" / "bin" / "uv"
+"""On PATH, or where `tools/setup.sh` puts it."""
 
 
 def _run(*command: str | Path, **more: Any) -> str:
@@ -29,17 +32,17 @@ def _run(*command: str | Path, **more: Any) -> str:
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment that has the built wheel with the extra it needs, at the versions of the lock file."""
     folder = tmp_path_factory.mktemp("importing")
-    _run("uv", "build", "--quiet", "--wheel", "--out-dir", folder, ROOT)
+    _run(UV, "build", "--quiet", "--wheel", "--out-dir", folder, ROOT)
     (wheel,) = folder.glob("servingstack-*.whl")
     constraints = folder / "constraints.txt"
     _run(
-        "uv", "export", "--quiet", "--frozen", "--no-dev", "--extra", "kubernetes", "--no-emit-project",
+        UV, "export", "--quiet", "--frozen", "--no-dev", "--extra", "kubernetes", "--no-emit-project",
         "--no-hashes", "--project", ROOT, "--output-file", constraints,
     )  # fmt: skip
-    _run("uv", "venv", "--quiet", folder / "venv")
+    _run(UV, "venv", "--quiet", folder / "venv")
     made = folder / "venv" / "bin" / "python"
     _run(
-        "uv", "pip", "install", "--quiet", "--python", made, "--constraint", constraints,
+        UV, "pip", "install", "--quiet", "--python", made, "--constraint", constraints,
         f"{wheel}[kubernetes]",
     )  # fmt: skip
     return made
