@@ -68,7 +68,6 @@ def placed(cluster: Cluster, plans: Mapping[str, ServingPlan]) -> Iterator[dict[
     try:
         yield _wait(cluster, plans)
     finally:
-        cluster.kubectl("delete", "namespace", "assistants", "--wait=false")
         cluster.kubectl("delete", "node", *(node["metadata"]["name"] for node in nodes))
 
 
