@@ -379,6 +379,24 @@ def test_python_refuses_a_credential_in_plain_text_as_a_document_does(changed: d
     assert _TOKEN not in "\n".join(map(str, found.values()))
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"engine": {"kind": "vllm", "extra_args": ["--api-key=hunter2pw"]}},
+        {"engine": {"kind": "vllm", "extra_args": ["--api-key", "hunter2pw"]}},
+        {"engine": {"kind": "sglang", "extra_args": ["--admin-api-key=hunter2pw"]}},
+        {"observability": {"alerts": {"runbook_base_url": "https://wiki.example/runbooks?token=hunter2pw"}}},
+    ],
+)
+def test_what_a_flag_or_a_query_says_to_be_a_secret_is_refused_and_not_repeated(
+    changed: dict[str, Any],
+) -> None:
+    """However short it is, and of no known form."""
+    found = violations(**changed)
+    assert found
+    assert "hunter2pw" not in "\n".join(map(str, found.values()))
+
+
 def test_typed_args_are_searched_for_credentials_too() -> None:
     args = ServingStackArgs.model_validate(MINIMAL | {"overrides": {"door": {"a": _TOKEN}}})
     with pytest.raises(InvalidInput, match="plain text"):

@@ -21,6 +21,9 @@ _FORMS = re.compile(
     # A kubeconfig's own fields (k8s.io/client-go tools/clientcmd/api/v1 AuthInfo).
     r"|\b[a-z][a-z0-9+.-]*://[^\s/:@]*:[^\s/@]+@"  # a user's password in an address (RFC 3986, userinfo)
     r"|client-key-data|\btoken: *\S{20,}"
+    # A server's flag, and a query's parameter, that say themselves what stands after them.
+    r"|--[a-z0-9-]*(api[-_]key|password|secret|token)(=|['\"], *['\"])[^\s'\"]+"
+    r"|[?&]([a-z]+[-_])?(token|api[-_]?key|sig|signature|secret|password)=[^\s&]+"
 )
 
 _NAMES = re.compile(r"(^|[._])(secret|token|password|api_?key|credentials?)([._\[]|$)", re.IGNORECASE)
