@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pulumi
@@ -33,6 +34,19 @@ def test_preview_json_is_the_plan_and_every_resource_with_its_parent_and_inputs(
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     assert container["image"] == shown["plan"]["container"]["image"]
     assert isinstance(container["ports"][0]["containerPort"], int)
+
+
+def test_an_extra_that_is_not_installed_is_named_and_is_no_crash(
+    project: Project, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "servingstack.targets.aws.sagemaker.resources", raising=False)
+    monkeypatch.setitem(sys.modules, "pulumi_aws", None)  # what an import of it meets then
+    source = {"id": "Qwen/Qwen2.5-7B-Instruct", "source": "s3://acme-models/qwen", "max_model_len": 8192}
+    aws = {"option": "sagemaker", "region": "us-east-1"}
+    project.write(CHAT | {"model": source, "target": aws, "slo": {"latency_p95": "20s"}})
+    done = command("preview", "dev")
+    assert done.code == 2
+    assert "servingstack[aws]" in done.err
 
 
 def test_two_previews_of_the_same_input_are_the_same_text(project: Project, command: Command) -> None:

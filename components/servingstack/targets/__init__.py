@@ -13,11 +13,12 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from servingstack.errors import InvalidInput, Violation
+
 from .capabilities import Capabilities, Directory
 
 if TYPE_CHECKING:
     from servingstack.args import ServingStackArgs
-    from servingstack.errors import Violation
     from servingstack.plan import ServingPlan
     from servingstack.signals import Stack
     from servingstack.watched import Monitoring
@@ -111,8 +112,15 @@ def check_overrides(plan: ServingPlan) -> None:
 
 
 def build(option: str) -> Any:
-    """The function that registers an option's resources: `build(name, plan, existing, opts)`."""
-    return import_module(f"{REGISTRY[option].package}.resources").build
+    """The function that registers an option's resources: `build(name, plan, existing, opts)`. Raises
+    `InvalidInput` where the extra that brings the SDK is not installed."""
+    try:
+        return import_module(f"{REGISTRY[option].package}.resources").build
+    except ModuleNotFoundError as error:
+        if error.name is not None:  # of a module that nobody foresaw to be missing
+            raise
+        allowed = "an option whose SDK is installed"
+        raise InvalidInput([Violation("target.option", option, allowed, f"{error}.")]) from error
 
 
 __all__ = [
