@@ -129,6 +129,16 @@ def test_the_idle_time_covers_a_cold_start_or_is_refused() -> None:
     assert "taken away while it loads" in told["scaling.scale_in_delay"]
 
 
+def test_callers_are_told_to_wait_for_one_queue_and_not_twice() -> None:
+    from servingstack.targets.endpoint import wait_s
+    from servingstack.targets.modal.endpoint import endpoint
+
+    found = plan(document(scaling=TO_ZERO, slo={"latency_p95": "60s"}, traffic={"requests_per_second": 1}))
+    assert found.scaling.hold_s is None
+    assert wait_s(found) == found.timeouts.queue_s
+    assert endpoint(found, "https://acme--chat.modal.run")["timeout"]["wait_s"] == wait_s(found)
+
+
 def test_scale_to_zero_is_refused_where_a_promise_cannot_bear_it_and_says_what_would_hold() -> None:
     rare = document(scaling=TO_ZERO, slo={"latency_p95": "20s"}, traffic={"requests_per_second": 0.002})
     with pytest.raises(Infeasible, match=r"a cold start takes \d+ s, and \d+\.\d% of the requests") as caught:

@@ -71,6 +71,7 @@ def complete(draft: ServingPlan, args: ServingStackArgs) -> ServingPlan:
             "scale_in_delay_s": idle,
             "scale_in_period_s": 0,  # each goes for itself, once it is idle
             "scale_to_zero_after_s": None if zero is None else idle,
+            "hold_s": None,  # a start from zero is waited for in the one queue that there is
         }
     )
     return draft.model_copy(
