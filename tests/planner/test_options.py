@@ -82,6 +82,13 @@ def test_an_input_that_is_wrong_everywhere_is_an_invalid_one() -> None:
     assert [each.path for each in refused.value.violations] == ["engine.tensor_parallel_size"]
 
 
+def test_a_time_limit_is_repeated_as_it_is_written() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        _plan(target={"option": "container-apps"}, request_timeout="5m")
+    (found,) = [each for each in refused.value.violations if each.path == "request_timeout"]
+    assert found.value == "5m"
+
+
 def test_another_cloud_s_option_and_another_option_s_settings_are_refused_together() -> None:
     with pytest.raises(InvalidInput) as refused:
         _plan(target={"option": "cloud-run", "cloud": "aws", "sagemaker": {}, "kubernetes": {}})

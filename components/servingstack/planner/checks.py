@@ -14,6 +14,7 @@ from servingstack.engines.limits import CAST, DTYPES
 from servingstack.engines.registry import ENGINES, Tuning
 from servingstack.errors import InvalidInput, Violation
 from servingstack.targets import REGISTRY, Capabilities, all_capabilities
+from servingstack.units import format_duration
 
 from .demand import Demand
 from .hardware import CLOUDS
@@ -55,7 +56,9 @@ def option_violations(args: ServingStackArgs, can: Capabilities) -> list[Violati
                 for other in every
                 if other.longest_request_s is None or other.longest_request_s >= timeout.total_seconds()
             ]
-            found.append(Violation("request_timeout", str(timeout), f"at most {longest}s", _others(names)))
+            found.append(
+                Violation("request_timeout", format_duration(timeout), f"at most {longest}s", _others(names))
+            )
     return found
 
 

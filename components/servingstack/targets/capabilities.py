@@ -96,8 +96,6 @@ class Capabilities:
     """None for a cluster's nodes, whose start follows from the input."""
     directories: Mapping[str, Directory] = field(default_factory=dict[str, Directory])
     """Schemes of `model.source` that it brings into the container, and where."""
-    streams: bool = True
-    """Whether an answer can be streamed to the caller."""
     files_in_memory: bool = False
     """Whether what a container writes, a download of weights among it, counts in its memory."""
     drivers: Mapping[str, int] = field(default_factory=dict[str, int])

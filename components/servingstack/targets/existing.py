@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from servingstack.errors import InvalidInput, Violation
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+T = TypeVar("T", bound="DataclassInstance")
 
 
 def parse(kind: type[T], given: Mapping[str, Any] | T | None, example: str) -> T:
@@ -23,7 +26,7 @@ def parse(kind: type[T], given: Mapping[str, Any] | T | None, example: str) -> T
     if not isinstance(given, Mapping):
         shown, allowed = f"a {type(given).__name__}", "an object with what exists"
         raise InvalidInput([Violation("existing", shown, allowed, f"Write {example}.")])
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    names = [field.name for field in fields(kind)]
     if wrong := [_unknown(str(name), names) for name in given if name not in names]:
         raise InvalidInput(wrong)
     return kind(**given)

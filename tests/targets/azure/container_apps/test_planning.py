@@ -340,7 +340,9 @@ def test_a_stack_sleeps_only_where_a_request_can_outwait_its_cold_start() -> Non
 def test_the_threshold_is_the_rate_that_a_replica_bears() -> None:
     """The service's pages count requests of the last 15 s, divided by 15."""
     found = plan(MAX)
-    rate = float(re.search(r"at ([0-9.]+) requests a second", found.scaling.threshold_arithmetic).group(1))  # type: ignore[union-attr]
+    told = re.search(r"at ([0-9.]+) requests a second", found.scaling.threshold_arithmetic)
+    assert told is not None
+    rate = float(told.group(1))
     assert section(found).concurrent_requests == int(rate) == int(found.scaling.threshold)
     assert found.scaling.counts == "per_second"
 
