@@ -81,6 +81,10 @@ LEAST_RATE = 1e-6
 """One request in eleven days: below, a price per token has no digits left."""
 LEAST_AVAILABILITY = 50.0
 """Percent. Below, the value is a fraction that was meant as a percentage."""
+DEFAULT_REQUEST_S = 30.0
+"""A caller that waits longer has usually given up; `request_timeout` documents it as its default."""
+DEFAULT_RPS, PEAK_TO_MEAN = 1.0, 2.0
+"""What `traffic` documents of a mean rate and a peak that nobody gave."""
 LONGEST_STREAM = timedelta(hours=24)
 """HAProxy's own timers end at 2^31 ms, 24.8 days; a leaving replica waits this long for its streams."""
 _OWN_LABELS = standard_labels("", "")
@@ -520,6 +524,11 @@ class ServingStackArgs(BaseModel):
         if value is not None and (taken := [key for key in value if key in _OWN_LABELS]):
             raise ValueError(f"no {', '.join(taken)}, which the stack sets itself | Use a key of your own.")
         return value
+
+    @property
+    def request_s(self) -> float:
+        """`request_timeout` with its default, seconds."""
+        return DEFAULT_REQUEST_S if self.request_timeout is None else self.request_timeout.total_seconds()
 
     def key(self) -> str:
         """Hash of the args as written: unset fields are left out, so a new default does not change it."""

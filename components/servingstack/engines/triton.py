@@ -50,7 +50,6 @@ SHM_GROWTH = 2
 RESPONSE_CACHE_BYTES = 256 * MIB
 CONFIG_MAP_BYTES = 1024 * 1024
 """Kubernetes' limit of a ConfigMap's data."""
-DEFAULT_REQUEST_S = 30
 STORES = ("s3", "gs", "as")
 _SECRET_KEYS = {"s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "as": ("AZURE_STORAGE_KEY",)}
 """docs/user_guide/model_repository.md, cloud storage with environment variables."""
@@ -241,8 +240,7 @@ def edges_ms(args: ServingStackArgs, model: TritonModel) -> tuple[float, ...]:
         return DEFAULT_EDGES_MS
     if model.latency_edges is not None:
         return tuple(edge / timedelta(milliseconds=1) for edge in model.latency_edges)
-    timeout = args.request_timeout
-    last = DEFAULT_REQUEST_S * 1000 if timeout is None else max(1, round(timeout.total_seconds() * 1000))
+    last = max(1, round(args.request_s * 1000))
     asked = [getattr(args.slo, f"latency_{name}") for name in ("p50", "p95", "p99")]
     ladder = {float(step * 10**power) for power in range(7) for step in _LADDER}
     edges = {edge for edge in ladder if edge < last} | {float(last)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from servingstack import catalog
-from servingstack.args import ServingStackArgs
+from servingstack.args import DEFAULT_RPS, PEAK_TO_MEAN, ServingStackArgs
 from servingstack.catalog import Model
 from servingstack.engines.batcher import Batcher
 from servingstack.engines.registry import ENGINES, Engine, Tuning, engine_of, tuning
@@ -22,10 +22,6 @@ from . import adapters
 from .adapters import Room
 from .model import resolve_model
 
-DEFAULT_REQUEST_TIMEOUT_S = 30
-"""A caller that waits longer has usually given up; the input documents it as the default."""
-DEFAULT_RPS = 1.0
-PEAK_TO_MEAN = 2.0
 DEFAULT_RAMP_S = 300.0
 STREAM_FACTOR = 10
 MIN_STREAM_S = 600
@@ -252,12 +248,9 @@ def _ramp(args: ServingStackArgs, notes: _Notes) -> float:
 
 
 def _timeouts(args: ServingStackArgs, notes: _Notes) -> tuple[int, int]:
-    request, stream = args.request_timeout, args.stream_timeout
-    if request is None:
-        request_s = DEFAULT_REQUEST_TIMEOUT_S
+    stream, request_s = args.stream_timeout, max(1, round(args.request_s))
+    if args.request_timeout is None:
         notes.assume("request_timeout", f"{request_s}s", "default")
-    else:
-        request_s = max(1, round(request.total_seconds()))
     if stream is None:
         stream_s = max(MIN_STREAM_S, STREAM_FACTOR * request_s)
         notes.assume("stream_timeout", f"{stream_s}s", "ten times the request timeout, at least 10m")

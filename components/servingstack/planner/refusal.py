@@ -117,7 +117,7 @@ def _durations(args: ServingStackArgs, can: Capabilities, floors: dict[str, floa
                 break
     if not helped and len(names) > 1:
         yield from _together(args, can)
-    seconds = 30.0 if args.request_timeout is None else args.request_timeout.total_seconds()
+    seconds = args.request_s
     for factor in _factors(floors.get("request_timeout")):
         longer = timedelta(seconds=round(seconds * factor))
         found = _solve(args.model_copy(update={"request_timeout": longer, "stream_timeout": None}), can)

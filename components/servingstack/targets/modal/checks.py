@@ -16,7 +16,6 @@ from servingstack.units import format_duration
 
 from .limits import LONGEST_IDLE_S, MOST_INPUTS, SHORTEST_IDLE_S
 
-DEFAULT_REQUEST_S = 30
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAG = re.compile(r"[a-zA-Z0-9._-]{1,63}")
 _RESERVED = "MODAL_"
@@ -46,8 +45,7 @@ def _requests(args: ServingStackArgs) -> Iterator[Violation]:
     if batch is not None and batch > MOST_INPUTS:
         fix = "Lower it; more containers take the rest."
         yield Violation("engine.max_num_seqs", batch, f"at most {MOST_INPUTS} at once", fix)
-    stream, request = args.stream_timeout, args.request_timeout
-    seconds = DEFAULT_REQUEST_S if request is None else request.total_seconds()
+    stream, seconds = args.stream_timeout, args.request_s
     if stream is not None and stream.total_seconds() != seconds:
         allowed = f"left out, or the request timeout ({seconds:g}s): one limit covers both here"
         fix = "Raise request_timeout to what a stream may take, and remove stream_timeout."

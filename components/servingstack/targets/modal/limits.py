@@ -24,7 +24,6 @@ GPUS = {
 """Modal's names by GPU id (modal.com/docs/guide/gpu: `H100!` is never upgraded)."""
 MOST_GPUS = {"a10": 4}
 """GPUs of a container where it is not eight (modal.com/docs/guide/gpu)."""
-GPUS_PER_CONTAINER = 8
 
 LONGEST_REQUEST_S = 150
 """modal.com/docs/guide/webhook-timeouts: then the answer is a 303."""
@@ -42,36 +41,8 @@ OBJECT_NAME = 64
 """modal 1.6.4, _utils/name_utils.py: letters, digits, `-`, `_` and `.`, at most 64, and not `ap-...` ids."""
 LABEL = 63
 """A DNS label: it becomes a part of the endpoint's host name."""
-CONTAINER_IDLE_DEFAULT_S = 60
-"""modal.com/docs/guide/cold-start."""
 
-ROUTING_REGIONS = ("us-east", "us-west", "eu-west", "ap-south")
-"""modal.com/docs/guide/region-selection."""
-BROAD_REGIONS = ("us", "eu", "ap", "uk", "ca", "me", "sa", "af", "mx")
-NARROW_REGIONS = (
-    "us-east",
-    "us-central",
-    "us-south",
-    "us-west",
-    "eu-west",
-    "eu-north",
-    "eu-south",
-    "ap-northeast",
-    "ap-southeast",
-    "ap-south",
-    "ap-melbourne",
-    "jp",
-    "au",
-)
-"""modal.com/docs/guide/region-selection. The notes of `uk` to `mx` stand in the column of broad ones."""
 ANYWHERE = "global"
 """The catalog's name for no region: Modal chooses, at the plain price."""
 BROAD_FACTOR, NARROW_FACTOR = 1.5, 1.75
-"""Multipliers of the price where a region is set (the same page)."""
-
-CORE_SECOND_USD = 0.0000131
-"""A physical core (modal.com/pricing, read 2026-09-30)."""
-GIB_SECOND_USD = 0.00000222
-CORES_BASE, CORES_PER_GPU, GIB_PER_GPU = 2, 1, 16
-"""What the catalog's rows ask for beside the GPUs, since it is paid by request or use, whichever is more:
-cores as the engines' processes need them, and memory for their loading buffers."""
+"""Multipliers of the price where a region is set (modal.com/docs/guide/region-selection)."""

@@ -8,7 +8,7 @@ look at it first.
 from __future__ import annotations
 
 from servingstack import catalog
-from servingstack.args import ServingStackArgs
+from servingstack.args import DEFAULT_RPS, ServingStackArgs
 from servingstack.measured import MEASURED_BAND, MeasuredRow
 from servingstack.plan import (
     Architecture,
@@ -29,8 +29,6 @@ from . import watch
 from .capabilities import CAPABILITIES
 from .section import ReplicateSection
 
-DEFAULT_REQUEST_S, DEFAULT_RPS = 30, 1.0
-"""As everywhere in this library where nothing was said."""
 PORT = 5000
 """Cog's (github.com/replicate/cog docs/http.md)."""
 NO_ESTIMATE = "none: not measured, and there is no engine of this library to estimate"
@@ -200,7 +198,7 @@ def assumed(args: ServingStackArgs, scaling: Scaling) -> tuple[Assumption, ...]:
     rows = {
         "target.replicate.concurrency": ("1", "Cog's own default", "concurrency" in given),
         "request_timeout": (
-            f"{DEFAULT_REQUEST_S}s",
+            f"{args.request_s:g}s",
             "default; callers send it",
             args.request_timeout is not None,
         ),

@@ -14,7 +14,7 @@ import math
 
 from servingstack import catalog, naming
 from servingstack._version import __version__
-from servingstack.args import ServingStackArgs, latency_objectives
+from servingstack.args import DEFAULT_RPS, PEAK_TO_MEAN, ServingStackArgs, latency_objectives
 from servingstack.errors import Infeasible, Nearest
 from servingstack.measured import MeasuredRow
 from servingstack.plan import (
@@ -30,13 +30,10 @@ from servingstack.signals.stack import Stack
 from . import checks, parts, watch
 from . import limits as known
 from .capabilities import CAPABILITIES
-from .parts import DEFAULT_REQUEST_S, DEFAULT_RPS
 from .section import ReplicateSection
 
 violations = checks.violations
 monitoring = watch.monitoring
-PEAK_TO_MEAN = 2.0
-"""As everywhere in this library where nothing was said."""
 HOURS = 730.0
 
 
@@ -211,8 +208,7 @@ def _bears_cold_boots(args: ServingStackArgs, scaling: Scaling, usd: float) -> N
 
 
 def _timeouts(args: ServingStackArgs) -> Timeouts:
-    request = args.request_timeout
-    seconds = DEFAULT_REQUEST_S if request is None else math.ceil(request.total_seconds())
+    seconds = math.ceil(args.request_s)
     return Timeouts(
         request_s=seconds,
         stream_s=seconds,

@@ -51,9 +51,7 @@ CHANNELS_DIRECTORY = "/opt/ml/additional-model-data-sources"
 
 SCALABLE_NAMESPACE = "sagemaker"
 VARIANT_DIMENSION = "sagemaker:variant:DesiredInstanceCount"
-COMPONENT_DIMENSION = "sagemaker:inference-component:DesiredCopyCount"
 IN_FLIGHT_PER_MODEL = "SageMakerVariantConcurrentRequestsPerModelHighResolution"
-IN_FLIGHT_PER_COPY = "SageMakerInferenceComponentConcurrentRequestsPerCopyHighResolution"
 """Predefined metrics and dimensions (botocore, application-autoscaling MetricType, ScalableDimension)."""
 
 NAMESPACE = "AWS/SageMaker"

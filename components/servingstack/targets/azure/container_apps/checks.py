@@ -162,10 +162,8 @@ def _times(args: ServingStackArgs) -> Iterator[Violation]:
     if delay is not None and delay.total_seconds() != SCALE_IN_WINDOW_S:
         allowed = f"{SCALE_IN_WINDOW_S}s, which the service does not let change"
         yield Violation("scaling.scale_in_delay", f"{delay.total_seconds():g}s", allowed, "Remove it.")
-    hold, request = args.scaling.hold, args.request_timeout
-    whole = (0 if hold is None else hold.total_seconds()) + (
-        30 if request is None else request.total_seconds()
-    )
+    hold = args.scaling.hold
+    whole = (0 if hold is None else hold.total_seconds()) + args.request_s
     if hold is not None and whole > LONGEST_REQUEST_S:
         allowed = f"at most {LONGEST_REQUEST_S}s together with request_timeout: the ingress holds no longer"
         fix = "Keep a replica (min_replicas: 1), or shorten one of them."

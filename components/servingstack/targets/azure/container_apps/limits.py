@@ -52,8 +52,6 @@ DOOR_CORES, DOOR_GIB = 0.5, 1.0
 SCRATCH_BYTES = 1024**3
 """Of the replica's own disk beside weights: compiled kernels, logs, the layers that are written. An
 assumption."""
-SHARED_MEMORY_BYTES = 64 * 1024**2
-"""/dev/shm of a container; no volume of memory can be mounted (azure-container-apps issue 1675)."""
 
 ROLES = {
     "AcrPull": "7f951dda-4ed3-4680-a7ca-43fe172d538d",

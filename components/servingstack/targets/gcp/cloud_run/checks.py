@@ -98,8 +98,7 @@ def _requests(args: ServingStackArgs) -> Iterator[Violation]:
     if batch is not None and batch > LARGEST_CONCURRENCY:
         allowed = f"at most {LARGEST_CONCURRENCY}, the most requests that an instance receives at once"
         yield Violation("engine.max_num_seqs", batch, allowed, "Lower it; more instances take the rest.")
-    stream, request = args.stream_timeout, args.request_timeout
-    seconds = 30 if request is None else request.total_seconds()
+    stream, seconds = args.stream_timeout, args.request_s
     if stream is not None and stream.total_seconds() != seconds:
         allowed = f"left out, or the request timeout ({seconds:g}s): one limit covers both here"
         fix = "Raise request_timeout to what a stream may take, and remove stream_timeout."
