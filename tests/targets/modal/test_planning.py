@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from tests.signals import promql
 from tests.targets.modal.documents import DEFAULTS, MAX, document
+from tests.targets.plans import codes, golden_text, refused
 
 from servingstack import catalog
-from servingstack.errors import Infeasible, InvalidInput
+from servingstack.errors import Infeasible
 from servingstack.plan import ServingPlan
 from servingstack.planner import plan
 from servingstack.targets.cold_starts import cold_share
@@ -27,25 +28,11 @@ def section(found: ServingPlan) -> ModalSection:
     return found.modal
 
 
-def codes(found: ServingPlan) -> set[str]:
-    return {warning.code for warning in found.warnings}
-
-
-def refused(given: dict[str, Any]) -> dict[str, str]:
-    """Violations by path."""
-    with pytest.raises(InvalidInput) as caught:
-        plan(given)
-    return {each.path: f"{each.allowed}. {each.fix}" for each in caught.value.violations}
-
-
 @pytest.mark.parametrize(("name", "given"), [("defaults", DEFAULTS), ("max", MAX)])
 def test_the_plan_is_the_golden_one(
     name: str, given: dict[str, Any], golden: Callable[[str, str], None]
 ) -> None:
-    shown = plan(given).model_dump(
-        mode="json", exclude={"container", "library_version", "args_key"}, exclude_none=True
-    )
-    golden(f"plans/modal-{name}.json", json.dumps(shown, indent=1, sort_keys=True) + "\n")
+    golden(f"plans/modal-{name}.json", golden_text(plan(given), "container"))
 
 
 def test_the_least_input_gives_a_warm_container_behind_modals_own_token() -> None:

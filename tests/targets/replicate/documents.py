@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.targets.plans import merged
+
 VERSION = "da77bc59ee60423279fd632efb4795ab731d9e3ca9705ef3341091fb989b7eaf"
 
 DEFAULTS: dict[str, Any] = {
@@ -49,10 +51,3 @@ MAX: dict[str, Any] = {
 def document(base: dict[str, Any] = DEFAULTS, /, **changes: Any) -> dict[str, Any]:
     """`base` with parts replaced: objects are merged key by key, however deep."""
     return merged(base, changes)
-
-
-def merged(base: Any, change: Any) -> Any:
-    """Objects are merged, everything else is replaced."""
-    if not (isinstance(base, dict) and isinstance(change, dict)):
-        return change
-    return {**base, **{key: merged(base.get(key), value) for key, value in change.items()}}

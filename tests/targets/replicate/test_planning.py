@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from tests.engine.dynamic.replicate_server import API, HARDWARE
+from tests.targets.plans import codes, golden_text, refused
 from tests.targets.replicate.documents import DEFAULTS, MAX, TABLE, VERSION, document
 
 from servingstack import catalog
 from servingstack.cli.graph import record
 from servingstack.cli.plan_text import console, plan_view
 from servingstack.component import ServingStack
-from servingstack.errors import Infeasible, InvalidInput
+from servingstack.errors import Infeasible
 from servingstack.plan import ServingPlan
 from servingstack.planner import plan
 from servingstack.targets.replicate import endpoint, limits
@@ -28,23 +29,11 @@ def section(found: ServingPlan) -> ReplicateSection:
     return found.replicate
 
 
-def codes(found: ServingPlan) -> set[str]:
-    return {warning.code for warning in found.warnings}
-
-
-def refused(given: dict[str, Any]) -> dict[str, str]:
-    """Violations by path."""
-    with pytest.raises(InvalidInput) as caught:
-        plan(given)
-    return {each.path: f"{each.allowed}. {each.fix}" for each in caught.value.violations}
-
-
 @pytest.mark.parametrize(("name", "given"), [("defaults", DEFAULTS), ("max", MAX)])
 def test_the_plan_is_the_golden_one(
     name: str, given: dict[str, Any], golden: Callable[[str, str], None]
 ) -> None:
-    shown = plan(given).model_dump(mode="json", exclude={"library_version", "args_key"}, exclude_none=True)
-    golden(f"plans/replicate-{name}.json", json.dumps(shown, indent=1, sort_keys=True) + "\n")
+    golden(f"plans/replicate-{name}.json", golden_text(plan(given)))
 
 
 def test_without_a_table_nothing_is_estimated_and_the_plan_says_so() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.targets.plans import merged
+
 QWEN_7B = "Qwen/Qwen2.5-7B-Instruct"
 MIXTRAL = "mistralai/Mixtral-8x7B-Instruct-v0.1"
 ACCOUNT = "123456789012"
@@ -87,13 +89,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
 def document(base: dict[str, Any] = DEFAULTS, /, **changes: Any) -> dict[str, Any]:
     """`base` with parts replaced: objects are merged key by key, however deep."""
     return merged(base, changes)
-
-
-def merged(base: Any, change: Any) -> Any:
-    """Objects are merged, everything else is replaced."""
-    if not (isinstance(base, dict) and isinstance(change, dict)):
-        return change
-    return {**base, **{key: merged(base.get(key), value) for key, value in change.items()}}
 
 
 CASES |= {

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.targets.aws.sagemaker.documents import CASES, DEFAULTS, MAX, QUEUED, document
+from tests.targets.plans import codes, refused
 
 from servingstack import catalog
 from servingstack.engines import facts as engine_facts
@@ -27,19 +28,8 @@ def section(found: ServingPlan) -> SageMakerSection:
     return found.sagemaker
 
 
-def codes(found: ServingPlan) -> set[str]:
-    return {warning.code for warning in found.warnings}
-
-
 def own(**settings: Any) -> dict[str, Any]:
     return {"sagemaker": settings}
-
-
-def refused(given: dict[str, Any]) -> dict[str, str]:
-    """Violations by path."""
-    with pytest.raises(InvalidInput) as caught:
-        plan(given)
-    return {each.path: f"{each.allowed}. {each.fix}" for each in caught.value.violations}
 
 
 @pytest.mark.parametrize(("name", "given"), [("defaults", DEFAULTS), ("max", MAX), ("queued", QUEUED)])

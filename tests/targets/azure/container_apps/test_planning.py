@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.targets.azure.container_apps.documents import DEFAULTS, MAX, document
+from tests.targets.plans import codes, golden_text, refused
 
 from servingstack import catalog
 from servingstack.engines.registry import ENGINES
@@ -30,25 +30,11 @@ def section(found: ServingPlan) -> ContainerAppsSection:
     return found.container_apps
 
 
-def codes(found: ServingPlan) -> set[str]:
-    return {warning.code for warning in found.warnings}
-
-
-def refused(given: dict[str, Any]) -> dict[str, str]:
-    """Violations by path."""
-    with pytest.raises(InvalidInput) as caught:
-        plan(given)
-    return {each.path: f"{each.allowed}. {each.fix}" for each in caught.value.violations}
-
-
 @pytest.mark.parametrize(("name", "given"), [("defaults", DEFAULTS), ("max", MAX)])
 def test_the_plan_is_the_golden_one(
     name: str, given: dict[str, Any], golden: Callable[[str, str], None]
 ) -> None:
-    shown = plan(given).model_dump(
-        mode="json", exclude={"container", "library_version", "args_key"}, exclude_none=True
-    )
-    golden(f"plans/azure/container_apps-{name}.json", json.dumps(shown, indent=1, sort_keys=True) + "\n")
+    golden(f"plans/azure/container_apps-{name}.json", golden_text(plan(given), "container"))
 
 
 def test_the_least_input_gives_one_warm_t4_that_only_its_environment_reaches() -> None:

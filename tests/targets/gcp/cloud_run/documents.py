@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.targets.plans import merged
+
 QWEN_7B = "Qwen/Qwen2.5-7B-Instruct"
 LLAMA_8B = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -79,10 +81,3 @@ EXISTING: dict[str, Any] = {
 def document(base: dict[str, Any] = DEFAULTS, /, **changes: Any) -> dict[str, Any]:
     """`base` with parts replaced: objects are merged key by key, however deep."""
     return merged(base, changes)
-
-
-def merged(base: Any, change: Any) -> Any:
-    """Objects are merged, everything else is replaced."""
-    if not (isinstance(base, dict) and isinstance(change, dict)):
-        return change
-    return {**base, **{key: merged(base.get(key), value) for key, value in change.items()}}

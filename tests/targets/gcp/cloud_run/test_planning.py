@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import pytest
 from tests.targets.gcp.cloud_run.documents import COLLECTED, COLLECTOR, DEFAULTS, IN_IMAGE, MAX, document
 from tests.targets.gcp.google_api import schema
+from tests.targets.plans import codes, golden_text, refused
 
 from servingstack import catalog
-from servingstack.errors import Infeasible, InvalidInput
+from servingstack.errors import Infeasible
 from servingstack.plan import ServingPlan
 from servingstack.planner import plan
 from servingstack.targets.gcp.cloud_run import limits
@@ -27,25 +27,11 @@ def section(found: ServingPlan) -> CloudRunSection:
     return found.cloud_run
 
 
-def codes(found: ServingPlan) -> set[str]:
-    return {warning.code for warning in found.warnings}
-
-
-def refused(given: dict[str, Any]) -> dict[str, str]:
-    """Violations by path."""
-    with pytest.raises(InvalidInput) as caught:
-        plan(given)
-    return {each.path: f"{each.allowed}. {each.fix}" for each in caught.value.violations}
-
-
 @pytest.mark.parametrize(("name", "given"), [("defaults", DEFAULTS), ("max", MAX)])
 def test_the_plan_is_the_golden_one(
     name: str, given: dict[str, Any], golden: Callable[[str, str], None]
 ) -> None:
-    shown = plan(given).model_dump(
-        mode="json", exclude={"container", "library_version", "args_key"}, exclude_none=True
-    )
-    golden(f"plans/gcp/cloud_run-{name}.json", json.dumps(shown, indent=1, sort_keys=True) + "\n")
+    golden(f"plans/gcp/cloud_run-{name}.json", golden_text(plan(given), "container"))
 
 
 def test_the_least_input_gives_one_warm_l4_that_nobody_outside_reaches() -> None:
