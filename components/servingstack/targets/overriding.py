@@ -6,11 +6,12 @@ option names such fields, with the input's own field for each.
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any, cast
+from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 from servingstack.errors import InvalidInput, Violation
 
@@ -24,6 +25,35 @@ def merged(base: Any, change: Any) -> Any:
         return change
     mine, theirs = cast("dict[str, Any]", base), cast("Mapping[str, Any]", change)
     return {**mine, **{key: merged(mine.get(key), value) for key, value in theirs.items()}}
+
+
+class Part(Protocol):
+    """One resource of an option as data: a frozen dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def body(self) -> dict[str, Any]: ...
+
+
+P = TypeVar("P", bound=Part)
+
+
+def applied(
+    parts: Sequence[P], managed: Managed, overrides: Mapping[str, Mapping[str, Any]]
+) -> tuple[P, ...]:
+    """The parts with the overrides merged in. Raises `InvalidInput` with everything that is wrong with
+    them."""
+    if wrong := list(violations([part.role for part in parts], managed, overrides)):
+        raise InvalidInput(wrong)
+    return tuple(
+        dataclasses.replace(part, body=merged(part.body, overrides[part.role]))
+        if part.role in overrides
+        else part
+        for part in parts
+    )
 
 
 def violations(

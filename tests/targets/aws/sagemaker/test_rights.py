@@ -154,7 +154,7 @@ def test_nothing_of_the_users_is_in_the_bucket_that_goes_with_the_stack(name: st
     """It could not be deleted, and what was captured yesterday is there whatever today's plan says."""
     plan = planner.plan(CASES[name][0])
     for body in everything.bodies(plan):
-        mine = [each for each in markers(body.properties) if isinstance(each, Ref) and each.role == "bucket"]
+        mine = [each for each in markers(body.body) if isinstance(each, Ref) and each.role == "bucket"]
         assert not [each for each in mine if "captured" in each.after or "asynchronous" in each.after]
     found = by_role(run(name))
     closed = {role for role in found if role.startswith("data-bucket-")}

@@ -122,7 +122,7 @@ def named(plan: ServingPlan) -> dict[str, str]:
 
 def _identity(body: Body) -> dict[str, Any]:
     """What cannot be changed: everything but the tags."""
-    text: dict[str, Any] = as_text(body.properties)
+    text: dict[str, Any] = as_text(body.body)
     return {key: value for key, value in text.items() if key != "tags"}
 
 

@@ -31,7 +31,7 @@ def bodies(plan: ServingPlan) -> list[Body]:
 
 def wanted(body: Body) -> set[str]:
     """Roles that a body refers to."""
-    return {each.role for each in markers(body.properties) if not isinstance(each, Given)}
+    return {each.role for each in markers(body.body) if not isinstance(each, Given)}
 
 
 def ordered(found: list[Body]) -> list[Body]:

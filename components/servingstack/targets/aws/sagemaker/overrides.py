@@ -6,13 +6,11 @@ the name, and the replacement would collide with the old one; so those resources
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from servingstack.errors import InvalidInput
 from servingstack.plan import ServingPlan
-from servingstack.targets.overriding import merged, violations
+from servingstack.targets.overriding import applied
 
 from .everything import bodies
 from .parts import Body
@@ -48,13 +46,5 @@ def check(plan: ServingPlan) -> None:
 
 
 def apply(bodies: Sequence[Body], overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Body, ...]:
-    """The bodies with the overrides merged in. Raises `InvalidInput` with everything that is wrong with
-    them."""
-    if wrong := list(violations([body.role for body in bodies], MANAGED, overrides)):
-        raise InvalidInput(wrong)
-    return tuple(
-        dataclasses.replace(body, properties=merged(body.properties, overrides[body.role]))
-        if body.role in overrides
-        else body
-        for body in bodies
-    )
+    """What is planned, with the overrides merged in. Raises `InvalidInput`."""
+    return applied(bodies, MANAGED, overrides)

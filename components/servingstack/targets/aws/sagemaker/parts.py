@@ -84,7 +84,7 @@ class Body:
     """Its part in the stack: the end of its logical name, and the key of an override."""
     token: str
     """Pulumi's type."""
-    properties: dict[str, Any]
+    body: dict[str, Any]
     """In the SDK's spelling."""
     needs: tuple[str, ...] = ()
     """Roles that must be there first, beside those it refers to."""

@@ -96,7 +96,7 @@ class SageMakerEndpoint(pulumi.ComponentResource):
         native = _native(self, name, plan)
         made: dict[str, Any] = {}
         for body in planned:
-            values = _Resolver(given, made).resolved(body.properties)
+            values = _Resolver(given, made).resolved(body.body)
             options = _options(self, body, made, native if body.token.startswith("aws-native:") else None)
             part = f"{body.role}-{body.content}" if body.content else body.role
             made[body.role] = _CLASSES[body.token]()(f"{name}-{part}", opts=options, **values)

@@ -5,13 +5,11 @@ Trap: an override of what is immutable would replace the environment and everyth
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from servingstack.errors import InvalidInput
 from servingstack.plan import ServingPlan
-from servingstack.targets.overriding import merged, violations
+from servingstack.targets.overriding import applied
 
 from .bodies import parts
 from .refs import Part
@@ -72,13 +70,5 @@ def check(plan: ServingPlan) -> None:
 
 
 def apply(planned: Sequence[Part], overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Part, ...]:
-    """The parts with the overrides merged in. Raises `InvalidInput` with everything that is wrong with
-    them."""
-    if wrong := list(violations([part.role for part in planned], MANAGED, overrides)):
-        raise InvalidInput(wrong)
-    return tuple(
-        dataclasses.replace(part, body=merged(part.body, overrides[part.role]))
-        if part.role in overrides
-        else part
-        for part in planned
-    )
+    """What is planned, with the overrides merged in. Raises `InvalidInput`."""
+    return applied(planned, MANAGED, overrides)

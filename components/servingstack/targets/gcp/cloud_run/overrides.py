@@ -6,13 +6,11 @@ dashboard.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from servingstack.errors import InvalidInput
 from servingstack.plan import ServingPlan
-from servingstack.targets import overriding
+from servingstack.targets.overriding import applied
 
 from .bodies import Part, parts
 
@@ -57,13 +55,5 @@ def check(plan: ServingPlan) -> None:
 
 
 def apply(planned: Sequence[Part], overrides: Mapping[str, Mapping[str, Any]]) -> tuple[Part, ...]:
-    """The parts with the overrides merged in. Raises `InvalidInput` with everything that is wrong with
-    them."""
-    if wrong := list(overriding.violations([part.role for part in planned], MANAGED, overrides)):
-        raise InvalidInput(wrong)
-    return tuple(
-        dataclasses.replace(part, body=overriding.merged(part.body, overrides[part.role]))
-        if part.role in overrides
-        else part
-        for part in planned
-    )
+    """What is planned, with the overrides merged in. Raises `InvalidInput`."""
+    return applied(planned, MANAGED, overrides)
